@@ -1,7 +1,7 @@
 //! The cases of the bodies over the C API: chains, tensors, rows, caches and slots as its structs.
 
 use std::ffi::c_void;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 
 use half::{bf16, f16};
 use rope::*;
@@ -464,6 +464,7 @@ pub fn shift(plan: (&Chain, Rotation), target: &rope_operand, rows: (&Angles, bo
     verb(plan, None, target, (Some(rows.0), rows.1)) == rope_status::Ok
 }
 
+/// Runs a verb, and the same call prepared, at a copy of the target: both write the same bytes.
 fn verb(
     (chain, rotation): (&Chain, Rotation),
     source: Option<&rope_operand>,
@@ -472,17 +473,72 @@ fn verb(
 ) -> rope_status {
     with_plan(chain, rotation, |plan| {
         with_rows(rows, |rows| {
-            // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes.
-            unsafe {
-                match (source, rows.is_null()) {
+            let (mut call, mut at): (_, rope_call_memory) = (zero(), zero());
+            let written = written(target);
+            let mut copies = written.map(copied);
+            let [memory, scales] = &mut copies;
+            (at.x, at.scales) = (memory.as_mut_ptr().cast(), scales.as_mut_ptr().cast());
+            if written[1].1 == 0 {
+                at.scales = null_mut();
+            }
+            if let Some(x) = source {
+                (at.x, at.y) = (memory_of(x), at.x);
+            }
+            // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes, and the copies are as
+            // large as the target.
+            let (prepared, status) = unsafe {
+                let prepared = match source {
+                    None => rope_prepare(plan, target, rows, &mut call),
+                    Some(x) => rope_prepare_into(plan, x, target, rows, &mut call),
+                };
+                let status = match (source, rows.is_null()) {
                     (None, true) => rope_apply(plan, target),
                     (None, false) => rope_rotate(plan, target, rows),
                     (Some(x), true) => rope_apply_into(plan, x, target),
                     (Some(x), false) => rope_rotate_into(plan, x, target, rows),
+                };
+                match prepared {
+                    rope_status::Ok => (rope_call_run_at(&call, &at), status),
+                    _ => (prepared, status),
                 }
-            }
+            };
+            assert_eq!(prepared, status, "a prepared call: {}", crate::c::detail());
+            assert!(written.map(copied) == copies, "a prepared call writes other bytes");
+            status
         })
     })
+}
+
+/// Returns the address of a tensor, or of a cache.
+fn memory_of(operand: &rope_operand) -> *mut c_void {
+    // SAFETY: a cache that is not null exists.
+    unsafe { operand.cache.as_ref() }.map_or(operand.data, |cache| cache.memory)
+}
+
+/// Returns the two memories that a call writes, with their bytes: elements or codes, and scales that lie apart.
+fn written(target: &rope_operand) -> [(*const c_void, usize); 2] {
+    // SAFETY: a cache that is not null exists.
+    let Some(cache) = (unsafe { target.cache.as_ref() }) else {
+        let size = match target.element == rope_element::F32 as i32 {
+            true => size_of::<f32>(),
+            false => size_of::<f16>(),
+        };
+        return [(target.data, target.len * size), (null(), 0)];
+    };
+    let apart = cache.scale.kind == rope_quant_scale_kind::MadeApart as i32;
+    let scales = if apart { cache.scales_count } else { 0 };
+    let scales = (cache.scales.cast_const(), scales * size_of::<f32>());
+    [(cache.memory, cache.bytes), scales]
+}
+
+/// Returns the bytes of a memory, aligned to words.
+fn copied((memory, bytes): (*const c_void, usize)) -> Vec<u64> {
+    let mut copy = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    if bytes > 0 {
+        // SAFETY: the memory has as many bytes, and the copy has no fewer.
+        unsafe { memory.copy_to_nonoverlapping(copy.as_mut_ptr().cast(), bytes) };
+    }
+    copy
 }
 
 /// Runs a backward pass, in place of `dy` or into `dx`, and adds to the sums of this shape.

@@ -61,20 +61,43 @@ macro_rules! refused {
     )+};
 }
 
-/// Refuses a call with one pointer after the other null, then misaligned.
+/// Refuses a call with one pointer after the other null, then misaligned: the message has the parameter's name.
 macro_rules! each {
-    ($refusals:expr, $call:expr; $($name:ident = $pointer:expr),+ $(,)?) => {
-        for spoilt in 0..[$(stringify!($name)),+].len() {
-            for wrong in [rope_status::Null, rope_status::Misaligned] {
+    ($call:expr; $($name:ident = $pointer:expr),+ $(,)?) => {
+        for (spoilt, name) in [$(stringify!($name)),+].into_iter().enumerate() {
+            for (wrong, is) in [
+                (rope_status::Null, "NULL; it must point to the memory that"),
+                (rope_status::Misaligned, "misaligned; its address must be a multiple of"),
+            ] {
                 let mut index = 0..;
                 let ($($name,)+) =
                     ($(Pointer::spoil($pointer, index.next() == Some(spoilt), wrong),)+);
-                let status = call!($call);
-                assert_eq!(status, wrong, "{} with argument {spoilt}", stringify!($call));
-                $refusals.add(status, stringify!($call));
+                let (status, text) = (call!($call), detail());
+                let case = concat!(stringify!($call), ": ");
+                assert_eq!(status, wrong, "{case}{name} is {is}");
+                assert!(text.starts_with(&format!("{name} is {is}")), "{case}{text}");
             }
         }
     };
+}
+
+/// Returns a copy of a struct with other members.
+macro_rules! with {
+    ($all:expr; $($($member:ident).+ = $value:expr),+ $(,)?) => {{
+        let mut all = $all;
+        $(all.$($member).+ = $value;)+
+        all
+    }};
+}
+
+/// Makes a call with changed arguments, a copy for each line, and adds its refusals.
+macro_rules! spoil {
+    ($refusals:expr, $all:ident => $call:expr; $($change:expr;)+) => {$({
+        #[allow(unused_mut, reason = "a line may change nothing")]
+        let mut $all = $all;
+        $change;
+        $refusals.add(call!($call), stringify!($change));
+    })+};
 }
 
 /// Compares the text of a test's refusals with its file, whose numbers are those of a 64-bit machine.

@@ -181,7 +181,7 @@ fn models_are_read_layer_by_layer() {
         rope_model_layers(model.0, inside),
         rope_frequencies_free(model.0.cast()),
     );
-    each!(refusals, rope_model_layers(model, count); model = model.0, count = &mut count);
+    each!(rope_model_layers(model, count); model = model.0, count = &mut count);
     assert!(own.head_dim == 0 && frequencies.is_null());
 
     // The parts of a rotation that a plan does not have.
