@@ -1,4 +1,7 @@
-//! Prepared calls at other memory, and their refusals. The bodies run every second case over C as a prepared call.
+//! Prepared calls at other memory, and their refusals. The bodies prepare every call of a verb and run it at a copy of
+//! the target.
+
+use std::cell::Cell;
 
 use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
 use rope_core::norm::{Norm, NormFormula};
@@ -28,6 +31,11 @@ fn run_at(call: &rope_call, memory: &rope_call_memory) -> rope_status {
     call!(rope_call_run_at(&copy, memory))
 }
 
+/// Returns memory of which all but the first operand is the call's own.
+fn x_at<T>(x: *const T) -> rope_call_memory {
+    with!(zero::<rope_call_memory>(); x = x.cast_mut().cast())
+}
+
 /// In place, by rows that are joined, apart and listed by ids, and by frequencies at positions: at the prepared memory
 /// and at other memory.
 #[test]
@@ -41,38 +49,36 @@ fn rotations_in_place() {
     };
     let ([cos, sin], [cos_2, sin_2]) = (apart(&first), apart(&second));
     let (ids, turned) = ([0_i32, 1, 2, 3, 4], [4_i32, 3, 2, 1, 0]);
-    let listed = rope_angles {
-        ids: ids.as_ptr().cast(),
-        ids_count: TOKENS,
-        ids_number: rope_number::I32 as i32,
-        ..joined(&first, 48)
-    };
+    let listed = with!(
+        joined(&first, 48);
+        ids = ids.as_ptr().cast(), ids_count = TOKENS, ids_number = rope_number::I32 as i32
+    );
     let backwards: Vec<f32> = first.chunks(48).rev().flatten().copied().collect();
     let (made, here) = (Owned::new(48), rope_positions_range(3, TOKENS));
     let there = rope_positions_range(70, TOKENS);
-    let of_cos = |cos: &[f32]| rope_call_memory {
-        cos: cos.as_ptr(),
-        ..none
-    };
-    let of_both = rope_call_memory {
-        sin: sin_2.as_ptr(),
-        ..of_cos(&cos_2)
-    };
-    let of_ids = rope_call_memory {
-        ids: turned.as_ptr().cast(),
-        ..none
-    };
-    let at_positions = rope_call_memory {
-        positions: &there,
-        ..none
-    };
     let apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), TOKENS, 24, 48);
     let (x, half) = (values::<bf16>(LEN), Pairing::Half);
     for (angles, memory, other) in [
-        (joined(&first, 48), of_cos(&second), &second),
-        (apart, of_both, &second),
-        (listed, of_ids, &backwards),
-        (rope_angles_at(made.0, &here), at_positions, &second),
+        (
+            joined(&first, 48),
+            with!(none; cos = second.as_ptr()),
+            &second,
+        ),
+        (
+            apart,
+            with!(none; cos = cos_2.as_ptr(), sin = sin_2.as_ptr()),
+            &second,
+        ),
+        (
+            listed,
+            with!(none; ids = turned.as_ptr().cast()),
+            &backwards,
+        ),
+        (
+            rope_angles_at(made.0, &here),
+            with!(none; positions = &raw const there),
+            &second,
+        ),
     ] {
         let (mut a, mut b, mut call) = (x.clone(), x.clone(), zero());
         {
@@ -86,18 +92,10 @@ fn rotations_in_place() {
         assert_eq!(a, once);
         ok!(rope_call_run(&call));
         assert_eq!(a, rotated(&once, &first, half, SHAPE));
-        let x_at = rope_call_memory {
-            x: b.as_mut_ptr().cast(),
-            ..none
-        };
-        let all_at = rope_call_memory {
-            x: x_at.x,
-            ..memory
-        };
-        ok!(run_at(&call, &all_at));
+        ok!(run_at(&call, &with!(memory; x = b.as_mut_ptr().cast())));
         let once = rotated(&x, other, half, SHAPE);
         assert_eq!(b, once);
-        ok!(run_at(&call, &x_at));
+        ok!(run_at(&call, &x_at(b.as_mut_ptr())));
         assert_eq!(b, rotated(&once, &first, half, SHAPE));
     }
 }
@@ -114,12 +112,10 @@ fn q_and_k() {
     ] {
         let whole = values::<bf16>(TOKENS * 5 * head_dim);
         let [mut a, mut b, mut expected] = [(); 3].map(|()| whole.clone());
-        let part = |x: &mut [bf16], heads: usize, stride: usize| rope_operand {
-            layout: rope_layout {
-                shape: [1, TOKENS, heads, head_dim],
-                strides: [TOKENS * stride, stride, head_dim],
-            },
-            ..tensor(x, [1, 1, 1, 1])
+        let part = |x: &mut [bf16], heads: usize, stride: usize| {
+            let shape = [1, TOKENS, heads, head_dim];
+            let strides = [TOKENS * stride, stride, head_dim];
+            with!(tensor(x, [1, 1, 1, 1]); layout = rope_layout { shape, strides })
         };
         let both = |x: &mut [bf16]| {
             let q = part(x, 3, strides[0]);
@@ -133,12 +129,11 @@ fn q_and_k() {
         assert!(a == whole);
         ok!(rope_call_run(&call));
         let [q, k] = both(&mut b);
-        let mut at: rope_call_memory = zero();
-        (at.x, at.y) = (q.data, k.data);
+        let at = with!(x_at(q.data); y = k.data);
         ok!(run_at(&call, &at));
         assert!(a == expected && b == expected);
         // K one head earlier lies over Q.
-        at.y = at.y.wrapping_byte_sub(2 * head_dim);
+        let at = with!(at; y = at.y.wrapping_byte_sub(2 * head_dim));
         assert_eq!(run_at(&call, &at), rope_status::MemoryOverlap);
         assert!(b == expected);
     }
@@ -148,16 +143,11 @@ fn q_and_k() {
 #[test]
 fn a_norm_into_a_cache() {
     let extents = [4, 8, SHAPE[2], SHAPE[3]];
-    let (layout, shape) = (
-        CacheLayout::nhd(extents).expect("valid"),
-        [1, TOKENS, SHAPE[2], SHAPE[3]],
-    );
+    let layout = CacheLayout::nhd(extents).expect("valid");
+    let shape = [1, TOKENS, SHAPE[2], SHAPE[3]];
     let (count, table) = (TOKENS * SHAPE[2] * SHAPE[3], rows(3));
-    let (x, other) = (
-        values::<bf16>(count),
-        values::<bf16>(count + 1)[1..].to_vec(),
-    );
-    let weight = values::<f32>(shape[3] + 3);
+    let (values, weight) = (values::<bf16>(count + 1), values::<f32>(shape[3] + 3));
+    let (x, other) = (&values[..count], &values[1..]);
     let (weight, other_weight) = (&weight[..shape[3]], &weight[3..]);
     let expected = |x: &[bf16], weight: &[f32], slots: &[i64]| {
         let mut memory = vec![0_u8; layout.end()];
@@ -165,52 +155,40 @@ fn a_norm_into_a_cache() {
         let mut cache = CacheMut::coded(&mut memory, layout, format).expect("valid");
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
         let rope = Rope::new(Pairing::Half).with_norm(norm);
-        let (source, rows) = (Tensor::new(x, shape), Rows::new(&table, [TOKENS, 48]));
-        let (source, rows) = (source.expect("valid"), rows.expect("rows"));
-        rope.rotate_into(&source, &mut cache.slots(slots), &rows)
-            .expect("valid");
+        let source = Tensor::new(x, shape).expect("valid");
+        let rows = Rows::new(&table, [TOKENS, 48]).expect("rows");
+        let done = rope.rotate_into(&source, &mut cache.slots(slots), &rows);
+        done.expect("valid");
         memory
     };
 
     let [mut memory, mut second] = [(); 2].map(|()| vec![0_u8; layout.end()]);
     let (first, elsewhere) = ([3_i64, 4, 31, -1, 0], [9_i64, 1, 2, 3, 4]);
-    let slots = &first.map(std::cell::Cell::new);
+    let slots = &first.map(Cell::new);
     let write = |list: [i64; 5]| {
-        for (slot, value) in slots.iter().zip(list) {
-            slot.set(value);
-        }
+        let listed = slots.iter().zip(list);
+        listed.for_each(|(slot, value)| slot.set(value));
     };
     let mut call = zero();
     {
-        let mut norm = norm(rope_norm_formula::Llama);
-        norm.weight = weights(weight);
-        let cache = rope_cache {
-            scale: quant_scale(rope_quant_scale_kind::Divide, 0.25),
-            ..cache(&mut memory, rope_cache_format::E4m3, nhd(extents))
-        };
-        let list = mapping(slots, rope_number::I64);
-        let (plan, from, to) = (
-            stages(&norm, null()),
-            view(&x, shape),
-            in_slots(&cache, &list),
+        let norm = with!(norm(rope_norm_formula::Llama); weight = weights(weight));
+        let cache = with!(
+            cache(&mut memory, rope_cache_format::E4m3, nhd(extents));
+            scale = quant_scale(rope_quant_scale_kind::Divide, 0.25)
         );
-        ok!(rope_prepare_into(
-            &plan,
-            &from,
-            &to,
-            &joined(&table, 48),
-            &mut call
-        ));
+        let (plan, list) = (stages(&norm, null()), mapping(slots, rope_number::I64));
+        let (from, to, rows) = (view(x, shape), in_slots(&cache, &list), joined(&table, 48));
+        ok!(rope_prepare_into(&plan, &from, &to, &rows, &mut call));
     }
     assert!(memory.iter().all(|&code| code == 0));
     ok!(rope_call_run(&call));
-    assert_eq!(memory, expected(&x, weight, &first));
+    assert_eq!(memory, expected(x, weight, &first));
 
     // The list of slots is read when the call runs.
     memory.fill(0);
     write(elsewhere);
     ok!(rope_call_run(&call));
-    assert_eq!(memory, expected(&x, weight, &elsewhere));
+    assert_eq!(memory, expected(x, weight, &elsewhere));
     slots[4].set(32);
     memory.fill(0);
     let mut refusals = Refusals::default();
@@ -218,45 +196,22 @@ fn a_norm_into_a_cache() {
     write(first);
 
     let [others, few] = [5, 4].map(|count| mapping(&elsewhere[..count], rope_number::I64));
-    let at = rope_call_memory {
-        x: other.as_ptr().cast_mut().cast(),
-        y: second.as_mut_ptr().cast(),
-        slots: &others,
-        weight: other_weight.as_ptr().cast(),
-        ..zero()
-    };
-    ok!(run_at(&call, &at));
-    assert_eq!(second, expected(&other, other_weight, &elsewhere));
-    // As many slots, of this cache, which lies over nothing that is read.
-    let in_cache = mapping(&elsewhere, rope_number::I64);
-    let in_cache = rope_slots {
-        slots: rope_ids {
-            values: at.y,
-            ..in_cache.slots
-        },
-        ..in_cache
-    };
-    refused!(
-        refusals,
-        run_at(&call, &rope_call_memory { slots: &few, ..at }),
-        run_at(
-            &call,
-            &rope_call_memory {
-                slots: &in_cache,
-                ..at
-            }
-        ),
-        run_at(&call, &rope_call_memory { x: at.y, ..at }),
-        run_at(&call, &rope_call_memory { weight: at.y, ..at }),
-        run_at(
-            &call,
-            &rope_call_memory {
-                cos: at.y.cast(),
-                ..at
-            }
-        ),
+    let at = with!(
+        x_at(other.as_ptr());
+        y = second.as_mut_ptr().cast(), slots = &raw const others, weight = other_weight.as_ptr().cast()
     );
-    assert_eq!(second, expected(&other, other_weight, &elsewhere));
+    ok!(run_at(&call, &at));
+    assert_eq!(second, expected(other, other_weight, &elsewhere));
+    // As many slots, of this cache, which lies over nothing that is read.
+    let in_cache = with!(others; slots.values = at.y.cast_const());
+    spoil!(refusals, at => run_at(&call, &at);
+        at.slots = &few;
+        at.slots = &in_cache;
+        at.x = at.y;
+        at.weight = at.y;
+        at.cos = at.y.cast();
+    );
+    assert_eq!(second, expected(other, other_weight, &elsewhere));
     assert!(memory.iter().all(|&code| code == 0));
     compare!(refusals, "prepared_cache");
 }
@@ -266,51 +221,38 @@ fn a_norm_into_a_cache() {
 #[test]
 fn memory_that_a_call_does_not_use() {
     let (made, words, table) = (Owned::new(48), [0_u64; 64], rows(3));
-    let (cos, sin) = (vec![1.0_f32; TOKENS * 24], vec![0.0_f32; TOKENS * 24]);
     let (slots, listed) = (zero::<rope_slots>(), rope_positions_range(0, TOKENS));
-    let apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), TOKENS, 24, 48);
-    type Give<'a> = &'a dyn Fn(&mut rope_call_memory);
+    let apart = rope_rows_apart(table.as_ptr(), table.as_ptr(), TOKENS, 24, 48);
     let some = words.as_ptr().cast_mut();
-    let members: [Give<'_>; 9] = [
-        &|memory| memory.y = some.cast(),
-        &|memory| memory.cos = some.cast(),
-        &|memory| memory.sin = some.cast(),
-        &|memory| memory.ids = some.cast(),
-        &|memory| memory.positions = &listed,
-        &|memory| memory.slots = &slots,
-        &|memory| memory.scales = some.cast(),
-        &|memory| memory.weight = some.cast(),
-        &|memory| memory.bias = some.cast(),
-    ];
-    let mut refusals = Refusals::default();
-    for (angles, tokens, used) in [
-        (joined(&table, 48), TOKENS, &[1][..]),
-        // A call of one token runs without the rest of its record.
-        (joined(&table[..48], 48), 1, &[1]),
-        (apart, TOKENS, &[1, 2]),
-        (rope_angles_at(made.0, &listed), TOKENS, &[4]),
-    ] {
+    let refused = |angles: rope_angles, tokens: usize| {
         let (mut x, mut call) = (values::<f32>(tokens * 2 * 64), zero());
-        let view = tensor(&mut x, [1, tokens, 2, 64]);
-        ok!(rope_prepare(
-            &plan(rope_pairing::Half),
-            &view,
-            &angles,
-            &mut call
-        ));
-        for (member, give) in members.iter().enumerate() {
-            if !used.contains(&member) {
-                let mut memory = rope_call_memory {
-                    x: view.data,
-                    ..zero()
-                };
-                give(&mut memory);
-                refused!(refusals, run_at(&call, &memory));
-            }
+        let (view, plan) = (tensor(&mut x, [1, tokens, 2, 64]), plan(rope_pairing::Half));
+        ok!(rope_prepare(&plan, &view, &angles, &mut call));
+        let (at, mut refusals) = (x_at(view.data), Refusals::default());
+        spoil!(refusals, at => run_at(&call, &at);
+            at.y = some.cast();
+            at.ids = some.cast();
+            at.slots = &slots;
+            at.scales = some.cast();
+            at.weight = some.cast();
+            at.bias = some.cast();
+        );
+        if angles.positions.is_null() {
+            spoil!(refusals, at => run_at(&call, &at); at.positions = &listed;);
+        } else {
+            spoil!(refusals, at => run_at(&call, &at); at.cos = some.cast(););
+        }
+        if angles.sin.is_null() {
+            spoil!(refusals, at => run_at(&call, &at); at.sin = some.cast(););
         }
         assert_eq!(x, values::<f32>(tokens * 2 * 64));
-    }
-    compare!(refusals, "prepared_memory");
+        refusals.0
+    };
+    let of_rows = refused(joined(&table, 48), TOKENS);
+    // A call of one token runs without the rest of its record.
+    assert_eq!(refused(joined(&table[..48], 48), 1), of_rows);
+    let others = refused(apart, TOKENS) + &refused(rope_angles_at(made.0, &listed), TOKENS);
+    compare!(Refusals(of_rows + &others), "prepared_memory");
 }
 
 /// Pointers that lead to memory that is read, and calls that lie in the memory that they write.
@@ -327,19 +269,14 @@ fn refusals() {
         rope_prepare_into(&plan, &view, &view, &rows, &mut call),
     );
     ok!(rope_prepare(&plan, &view, &rows, &mut call));
-    let (data, far) = (view.data, std::ptr::without_provenance_mut(usize::MAX - 3));
-    let at = |x: *mut c_void, cos: *const f32| {
-        let memory = rope_call_memory { x, cos, ..zero() };
-        run_at(&call, &memory)
-    };
-    refused!(
-        refusals,
-        at(null_mut(), null()),
-        at(data.wrapping_byte_add(2), null()),
-        at(table.as_ptr().cast_mut().cast(), null()),
-        at(data, data.cast_const().cast()),
-        at(data, table.as_ptr().wrapping_byte_add(1)),
-        at(far, null()),
+    let at = x_at(view.data);
+    spoil!(refusals, at => run_at(&call, &at);
+        at.x = null_mut();
+        at.x = at.x.wrapping_byte_add(2);
+        at.x = table.as_ptr().cast_mut().cast();
+        at.cos = at.x.cast();
+        at.cos = table.as_ptr().wrapping_byte_add(1);
+        at.x = std::ptr::without_provenance_mut(usize::MAX - 3);
     );
     // A call in the memory of its tensor, which runs elsewhere.
     let mut own = vec![0.0_f64; LEN.max(2 * ROPE_CALL_BYTES)];
@@ -350,18 +287,12 @@ fn refusals() {
         let view = tensor(floats, shape);
         let inside: *mut rope_call = view.data.cast();
         ok!(rope_prepare(&plan, &view, &joined(table, 48), inside));
-        let mut at = rope_call_memory {
-            x: view.data,
-            ..zero()
-        };
-        refused!(
-            refusals,
-            rope_call_run(inside),
-            rope_call_run_at(inside, &at)
-        );
+        refused!(refusals, rope_call_run(inside));
+        let text = detail();
+        let status = call!(rope_call_run_at(inside, &x_at(view.data)));
+        assert_eq!((status, detail()), (rope_status::MemoryOverlap, text));
         b.copy_from_slice(&x);
-        at.x = b.as_mut_ptr().cast();
-        ok!(rope_call_run_at(inside, &at));
+        ok!(rope_call_run_at(inside, &x_at(b.as_mut_ptr())));
         let (first, rest) = x.split_at(shape.iter().product());
         assert!(b == [rotated(first, table, Pairing::Half, shape), rest.to_vec()].concat());
     }
@@ -402,37 +333,32 @@ fn one_token() {
             ok!(rope_rotate(&plan, &q, &rows));
             let [one, _] = expected(&first);
             is(&[one, start[1].clone()]);
-            let apart = !rows.sin.is_null();
-            let at = rope_call_memory {
-                x: q.data,
-                y: k.data,
-                cos: second.as_ptr(),
-                sin: if apart { second[24..].as_ptr() } else { null() },
-                ..zero()
-            };
+            let mut at = with!(x_at(q.data); y = k.data, cos = second.as_ptr());
+            if !rows.sin.is_null() {
+                at.sin = second[24..].as_ptr();
+            }
             ok!(run_at(&call, &at));
             is(&expected(&second));
 
             let into_q = at.x.wrapping_byte_add(2 * size_of::<f32>());
             let inside = first[8..].as_ptr().cast_mut().cast();
-            let run_on = |x, y, cos| run_at(&call, &rope_call_memory { x, y, cos, ..at });
-            let k_at = |data, len| {
-                let k = rope_operand { data, len, ..k };
-                call!(rope_rotate_qk(&plan, &q, &k, &rows))
-            };
-            let q_in_rows = rope_operand { data: inside, ..q };
+            spoil!(refusals, at => run_at(&call, &at);
+                at.x = null_mut();
+                at.y = null_mut();
+                at.y = at.y.wrapping_byte_add(1);
+                at.y = into_q;
+                at.x = at.cos.cast_mut().cast();
+                at.cos = at.y.cast();
+            );
+            spoil!(refusals, k => rope_rotate_qk(&plan, &q, &k, &rows);
+                k.data = q.data;
+                k.data = k.data.wrapping_byte_add(1);
+                k.len -= 1;
+                k.data = inside;
+            );
+            let q_in_rows = with!(q; data = inside);
             refused!(
                 refusals,
-                run_on(null_mut(), at.y, at.cos),
-                run_on(at.x, null_mut(), at.cos),
-                run_on(at.x, at.y.wrapping_byte_add(1), at.cos),
-                run_on(at.x, into_q, at.cos),
-                run_on(at.cos.cast_mut().cast(), at.y, at.cos),
-                run_on(at.x, at.y, at.y.cast()),
-                k_at(q.data, k.len),
-                k_at(k.data.wrapping_byte_add(1), k.len),
-                k_at(k.data, k.len - 1),
-                k_at(inside, k.len),
                 rope_rotate_qk(&plan, &q_in_rows, &k, &rows),
                 rope_rotate(&plan, &q_in_rows, &rows),
             );
@@ -447,8 +373,7 @@ fn one_token() {
     let [of_f32, of_f16, of_bf16] = half;
     // Messages count bytes, so both 16-bit elements give one text.
     assert_eq!(of_f16, of_bf16);
-    let refusals = Refusals(of_f32 + &of_f16);
-    compare!(refusals, "one_token");
+    compare!(Refusals(of_f32 + &of_f16), "one_token");
 }
 
 /// Copies on several threads, each at memory of its own.
@@ -459,13 +384,8 @@ fn threads() {
     unsafe impl Sync for Shared {}
     let (table, x, mut call) = (rows(3), values::<f32>(LEN), zero());
     let mut a = x.clone();
-    let view = tensor(&mut a, SHAPE);
-    ok!(rope_prepare(
-        &plan(rope_pairing::Half),
-        &view,
-        &joined(&table, 48),
-        &mut call
-    ));
+    let (view, plan) = (tensor(&mut a, SHAPE), plan(rope_pairing::Half));
+    ok!(rope_prepare(&plan, &view, &joined(&table, 48), &mut call));
     let shared = &Shared(call);
     let expected = &rotated(&x, &table, Pairing::Half, SHAPE);
     std::thread::scope(|scope| {
@@ -473,11 +393,7 @@ fn threads() {
             let mut own = x.clone();
             scope.spawn(move || {
                 let Shared(call) = shared;
-                let at = rope_call_memory {
-                    x: own.as_mut_ptr().cast(),
-                    ..zero()
-                };
-                ok!(run_at(call, &at));
+                ok!(run_at(call, &x_at(own.as_mut_ptr())));
                 assert!(own == *expected);
             });
         }
