@@ -3,7 +3,7 @@
 
 /// A value of a key.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of the definition")]
+#[allow(missing_docs, reason = "the names are those of the definition")]
 pub enum Value {
     U8(u8),
     I8(i8),

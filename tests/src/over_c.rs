@@ -503,7 +503,10 @@ fn verb(
                 }
             };
             assert_eq!(prepared, status, "a prepared call: {}", crate::c::detail());
-            assert!(written.map(copied) == copies, "a prepared call writes other bytes");
+            assert!(
+                written.map(copied) == copies,
+                "a prepared call writes other bytes"
+            );
             status
         })
     })

@@ -30,6 +30,13 @@ use rope_core::{
 mod c;
 #[path = "../src/dialect.rs"]
 mod dialect;
+#[path = "../../../tests/src/gguf.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the crate of the suites exports it"
+)]
+mod gguf;
 #[path = "../../../tests/src/snapshot.rs"]
 #[allow(unreachable_pub, reason = "the crate of the suites exports it")]
 mod snapshot;
@@ -93,7 +100,6 @@ macro_rules! with {
 /// Makes a call with changed arguments, a copy for each line, and adds its refusals.
 macro_rules! spoil {
     ($refusals:expr, $all:ident => $call:expr; $($change:expr;)+) => {$({
-        #[allow(unused_mut, reason = "a line may change nothing")]
         let mut $all = $all;
         $change;
         $refusals.add(call!($call), stringify!($change));

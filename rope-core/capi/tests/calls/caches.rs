@@ -475,7 +475,8 @@ fn refusals() {
         };
     );
     // A table without width has no pages.
-    spoil!(refusals, table => table.call(); (); table.slots.width = 0;);
+    refused!(refusals, table.call());
+    spoil!(refusals, table => table.call(); table.slots.width = 0;);
 
     let block = BLOCK_SIZE * HEADS * HEAD_DIM;
     use rope_group_scale::{E8m0, Even, Floor, Minimum, PowerOfTwo, Quotient, Up, ZeroPoint};

@@ -2,6 +2,7 @@
 
 use rope_models::Config;
 
+use super::gguf::{File, Value};
 use super::*;
 
 /// Makes a model of a file, and frees it at the end.
@@ -25,11 +26,24 @@ impl Model {
         }
     }
 
+    fn from_gguf(file: &[u8], gguf: *const rope_gguf) -> Result<Self, rope_status> {
+        let (mut made, text) = (null_mut(), file.as_ptr());
+        let status = call!(rope_model_from_gguf(text, file.len(), gguf, &mut made));
+        assert_eq!(made.is_null(), status != rope_status::Ok);
+        (status == rope_status::Ok)
+            .then_some(Model(made))
+            .ok_or(status)
+    }
+
     #[track_caller]
     fn layer(&self, index: usize) -> rope_model_layer {
         let mut layer = zero();
         ok!(rope_model_describe_layer(self.0, index, &mut layer));
         layer
+    }
+
+    fn frequencies(&self, rotation: usize) -> Owned {
+        Owned::make(|out| call!(rope_model_frequencies(self.0, rotation, out)))
     }
 }
 
@@ -42,13 +56,8 @@ impl Drop for Model {
 /// Makes frequencies and a plan of a file, and frees the frequencies.
 fn from_config(json: &[u8], config: &rope_config, plan: *mut rope_plan) -> rope_status {
     let (mut made, text) = (null_mut(), json.as_ptr().cast());
-    let status = call!(rope_frequencies_from_config(
-        text,
-        json.len(),
-        config,
-        &mut made,
-        plan
-    ));
+    let (len, out) = (json.len(), &mut made);
+    let status = call!(rope_frequencies_from_config(text, len, config, out, plan));
     assert_eq!(made.is_null(), status != rope_status::Ok);
     ok!(rope_frequencies_free(made));
     status
@@ -149,26 +158,21 @@ fn models_are_read_layer_by_layer() {
     for layer in expected.layers().expect("layers").iter() {
         let rotation = layer.rotation.expect("all layers rotate");
         let own = model.layer(layer.index);
-        let frequencies =
-            Owned::make(|out| call!(rope_model_frequencies(model.0, own.rotation, out)));
+        let frequencies = model.frequencies(own.rotation);
         assert_eq!(
             (own.rotates, own.rotation),
             (1, usize::from(layer.index == 5))
         );
         let window = own.first..own.first + own.rotary_dim;
-        assert_eq!(
-            (own.head_dim, window),
-            (rotation.head_dim(), rotation.window())
-        );
+        let expected = (1, usize::from(layer.index == 5), rotation.head_dim());
+        assert_eq!((own.rotates, own.rotation, own.head_dim), expected);
+        assert_eq!(window, rotation.window());
         assert_eq!((own.rotates_values, own.unrotates_output), (0, 0));
         let plan = (own.plan.pairing, own.plan.first_channel, own.plan.parts);
         assert_eq!(plan, (rope_pairing::Half as i32, 0, 1));
         let mut inverse = [0.0; 128];
-        ok!(rope_frequencies_inverse(
-            frequencies.0,
-            inverse.as_mut_ptr(),
-            128
-        ));
+        let out = inverse.as_mut_ptr();
+        ok!(rope_frequencies_inverse(frequencies.0, out, 128));
         let pairs = rotation.frequencies().iter().map(|pair| pair.inverse);
         assert!(pairs.eq(inverse), "layer {}", layer.index);
     }
@@ -181,7 +185,7 @@ fn models_are_read_layer_by_layer() {
         rope_model_layers(model.0, inside),
         rope_frequencies_free(model.0.cast()),
     );
-    each!(rope_model_layers(model, count); model = model.0, count = &mut count);
+    each!(rope_model_layers(model, layers); model = model.0, layers = &mut count);
     assert!(own.head_dim == 0 && frequencies.is_null());
 
     // The parts of a rotation that a plan does not have.
@@ -213,10 +217,8 @@ fn models_are_read_layer_by_layer() {
         refusals.add(refused.unwrap_or_else(|status| status), json);
     }
     let text = b"{}".as_ptr().cast();
-    refused!(
-        refusals,
-        rope_model_from_config(text, 2, null(), null_mut())
-    );
+    let status = call!(rope_model_from_config(text, 2, null(), null_mut()));
+    refusals.add(status, "a model that is null");
     compare!(refusals, "models");
 }
 
@@ -231,13 +233,8 @@ fn ignored_keys_are_listed() {
     let listed = |index, size| {
         let (mut text, mut significant) = ([1_u8; 100], -1);
         let buffer = text.as_mut_ptr().cast();
-        let status = call!(rope_model_ignored(
-            model.0,
-            index,
-            buffer,
-            size,
-            &mut significant
-        ));
+        let out = &mut significant;
+        let status = call!(rope_model_ignored(model.0, index, buffer, size, out));
         let end = text.iter().position(|&byte| byte == 0);
         let text = String::from_utf8_lossy(&text[..end.unwrap_or(0)]).into_owned();
         (status, text, significant)
@@ -256,139 +253,77 @@ fn ignored_keys_are_listed() {
     assert_eq!(nowhere, rope_status::Null);
 }
 
-/// Returns a GGUF file of version 3: keys with integers or texts, and tensors.
-fn gguf_file(keys: &[(&str, Result<u32, &str>)], tensors: &[(&str, &[f32])]) -> Vec<u8> {
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-    let mut file = b"GGUF\x03\0\0\0".to_vec();
-    file.extend((tensors.len() as u64).to_le_bytes());
-    file.extend((keys.len() as u64).to_le_bytes());
-    for (key, value) in keys {
-        file.extend(text(key));
-        match value {
-            Ok(number) => file.extend([4, *number].map(u32::to_le_bytes).concat()),
-            Err(name) => file.extend([&8_u32.to_le_bytes()[..], &text(name)].concat()),
-        }
-    }
-    let mut offset = 0_usize;
-    for (name, values) in tensors {
-        file.extend(text(name));
-        file.extend(1_u32.to_le_bytes());
-        file.extend((values.len() as u64).to_le_bytes());
-        file.extend(0_u32.to_le_bytes());
-        file.extend((offset as u64).to_le_bytes());
-        offset += (4 * values.len()).next_multiple_of(32);
-    }
-    for (_, values) in tensors {
-        file.resize(file.len().next_multiple_of(32), 0);
-        file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-    file
-}
-
 /// The bytes of GGUF files, and each member of `rope_gguf`.
 #[test]
 fn models_are_read_from_gguf_files() {
-    /// Returns the frequencies of a file's one rotation.
-    fn made(file: &[u8], gguf: *const rope_gguf) -> Result<Vec<f64>, rope_status> {
-        let (mut model, mut inverse) = (null_mut(), vec![0.0; 32]);
-        let status = call!(rope_model_from_gguf(
-            file.as_ptr(),
-            file.len(),
-            gguf,
-            &mut model
-        ));
-        if status != rope_status::Ok {
-            assert!(model.is_null());
-            return Err(status);
-        }
-        let model = Model(model);
-        let made = Owned::make(|out| call!(rope_model_frequencies(model.0, 0, out)));
-        ok!(rope_frequencies_inverse(made.0, inverse.as_mut_ptr(), 32));
-        Ok(inverse)
-    }
+    let made = |file: &[u8], gguf: *const rope_gguf| {
+        let (model, mut inverse) = (Model::from_gguf(file, gguf)?, vec![0.0; 32]);
+        let (made, out) = (model.frequencies(0), inverse.as_mut_ptr());
+        ok!(rope_frequencies_inverse(made.0, out, 32));
+        Ok::<_, rope_status>(inverse)
+    };
     let divided = |factor: f32| {
         let factors = [factor; 32];
         let scaling = Scaling::FreqFactors { factors: &factors };
         let made = Frequencies::new(64, 1e4, &scaling).expect("frequencies");
         Ok(made.iter().map(|pair| pair.inverse).collect::<Vec<f64>>())
     };
-    let refuses = |file: &[u8], gguf: *const rope_gguf| match made(file, gguf) {
-        Ok(_) => rope_status::Ok,
-        Err(status) => status,
+    let of = |keys: &[(&str, u32)], architecture: &str, tensors: &[(&str, &[f32])]| {
+        let mut file = File::new(&[], tensors);
+        let name = ("general.architecture".to_owned(), Value::text(architecture));
+        file.keys.extend((!architecture.is_empty()).then_some(name));
+        let keys = keys
+            .iter()
+            .map(|&(key, value)| (key.to_owned(), Value::U32(value)));
+        file.keys.extend(keys);
+        file.write()
     };
-    let keys = [
-        ("general.architecture", Err("llama")),
-        ("llama.block_count", Ok(2)),
-        ("llama.attention.key_length", Ok(64)),
-    ];
+    let keys = [("llama.block_count", 2), ("llama.attention.key_length", 64)];
     let (two, three, none) = ([2.0; 32], [3.0; 32], zero::<rope_gguf>());
-    let file = gguf_file(&keys, &[("rope_freqs.weight", &two)]);
+    let weights: [(&str, &[f32]); 1] = [("rope_freqs.weight", &two)];
+    let file = of(&keys, "llama", &weights);
     assert_eq!(made(&file, null()), divided(2.0));
     assert_eq!(made(&file, &none), divided(2.0));
-    assert_eq!(made(&gguf_file(&keys, &[]), null()), divided(1.0));
-    let own = rope_gguf {
-        freq_factors: three.as_ptr(),
-        freq_factor_count: 32,
-        ..none
-    };
+    assert_eq!(made(&of(&keys, "llama", &[]), null()), divided(1.0));
+    let own = with!(none; freq_factors = three.as_ptr(), freq_factor_count = 32);
     assert_eq!(made(&file, &own), divided(3.0));
     let short = &file[..file.len() - 1];
     assert_eq!(made(short, &own), divided(3.0));
-    let empty = rope_gguf {
-        freq_factor_count: 0,
-        ..own
-    };
-    assert_eq!(made(&file, &empty), divided(1.0));
+    assert_eq!(
+        made(&file, &with!(own; freq_factor_count = 0)),
+        divided(1.0)
+    );
 
     // Parts of a file.
-    let split = |number| [("split.no", Ok(number)), ("split.count", Ok(2))];
-    let first = gguf_file(&[&keys[..], &split(0)].concat(), &[]);
-    let other = gguf_file(&split(1), &[("rope_freqs.weight", &two)]);
-    let part = rope_bytes {
-        data: other.as_ptr(),
-        length: other.len(),
-    };
-    let parts = rope_gguf {
-        parts: &part,
-        part_count: 1,
-        ..none
-    };
+    let split = |number| [("split.no", number), ("split.count", 2)];
+    let first = of(&[&keys[..], &split(0)].concat(), "llama", &[]);
+    let other = of(&split(1), "", &weights);
+    let (data, length) = (other.as_ptr(), other.len());
+    let part = rope_bytes { data, length };
+    let parts = with!(none; parts = &raw const part, part_count = 1);
     assert_eq!(made(&first, &parts), divided(2.0));
 
     // The context, and keys that are not meant.
     let longrope = [
-        ("general.architecture", Err("phi3")),
-        ("phi3.block_count", Ok(2)),
-        ("phi3.context_length", Ok(8192)),
-        ("phi3.attention.key_length", Ok(64)),
-        ("phi3.rope.scaling.original_context_length", Ok(4096)),
-        ("phi3.rope.some", Ok(0)),
-        ("phi3.rope.other", Ok(0)),
+        ("phi3.block_count", 2),
+        ("phi3.context_length", 8192),
+        ("phi3.attention.key_length", 64),
+        ("phi3.rope.scaling.original_context_length", 4096),
+        ("phi3.rope.some", 0),
+        ("phi3.rope.other", 0),
     ];
     let tensors: [(&str, &[f32]); 2] = [
         ("rope_factors_long.weight", &three),
         ("rope_factors_short.weight", &two),
     ];
-    let long = gguf_file(&longrope, &tensors);
-    let without = rope_gguf {
-        without: c"phi3.rope.some, phi3.rope.other".as_ptr(),
-        ..none
-    };
+    let long = of(&longrope, "phi3", &tensors);
+    let without = with!(none; without = c"phi3.rope.some, phi3.rope.other".as_ptr());
     assert_eq!(made(&long, &without), divided(3.0));
-    let context = rope_gguf {
-        context: 4096,
-        ..without
-    };
-    assert_eq!(made(&long, &context), divided(2.0));
+    assert_eq!(made(&long, &with!(without; context = 4096)), divided(2.0));
 
-    let no_text = rope_gguf {
-        without: c"\xff".as_ptr(),
-        ..none
-    };
-    let no_parts = rope_gguf {
-        part_count: 1,
-        ..none
-    };
+    let no_text = with!(none; without = c"\xff".as_ptr());
+    let no_parts = with!(none; part_count = 1);
+    let refuses = |file, gguf| made(file, gguf).err().unwrap_or(rope_status::Ok);
     let mut refusals = Refusals::default();
     refused!(
         refusals,
