@@ -2,7 +2,7 @@
 
 use half::f16;
 use rope_core::cache::{
-    Asymmetric, BlockFormat, CacheFormat, MxScale, QuantFormat, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, GroupCodes, MxScale, QuantFormat, ScalePlace, TileScale,
 };
 
 use crate::Source;
@@ -491,15 +491,16 @@ impl Grouped {
 
     /// Returns the crate's format.
     pub fn at(self, place: ScalePlace) -> CacheFormat<'static> {
-        match self {
-            Grouped::Mxfp4(scale) => CacheFormat::mxfp4(scale, place),
-            Grouped::Mxfp8(scale) => CacheFormat::mxfp8(scale, place),
-            Grouped::Nvfp4(factor) => CacheFormat::nvfp4(factor, place),
-            Grouped::Tiles(64, scale) => CacheFormat::e4m3_in_64(scale, place),
-            Grouped::Tiles(_, scale) => CacheFormat::e4m3_in_128(scale, place),
-            Grouped::Asymmetric(8, channels, rule) => CacheFormat::u8(rule, channels, place),
-            Grouped::Asymmetric(_, channels, rule) => CacheFormat::u4(rule, channels, place),
-        }
+        let codes = match self {
+            Grouped::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+            Grouped::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+            Grouped::Nvfp4(factor) => GroupCodes::Nvfp4(factor),
+            Grouped::Tiles(64, scale) => GroupCodes::E4m3In64(scale),
+            Grouped::Tiles(_, scale) => GroupCodes::E4m3In128(scale),
+            Grouped::Asymmetric(8, channels, rule) => GroupCodes::U8(rule, channels),
+            Grouped::Asymmetric(_, channels, rule) => GroupCodes::U4(rule, channels),
+        };
+        CacheFormat::by_group(codes, place)
     }
 
     fn code(self, x: f32) -> u8 {

@@ -3,7 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, ScaleLayout, ScalePlace,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, ScaleLayout,
+    ScalePlace,
 };
 use rope_core::error::{CacheError, CacheIndex};
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -49,8 +50,8 @@ impl Groups {
 
     fn at(self, at: ScalePlace) -> CacheFormat<'static> {
         match self.bits {
-            8 => CacheFormat::u8(self.rule, self.channels, at),
-            _ => CacheFormat::u4(self.rule, self.channels, at),
+            8 => CacheFormat::by_group(GroupCodes::U8(self.rule, self.channels), at),
+            _ => CacheFormat::by_group(GroupCodes::U4(self.rule, self.channels), at),
         }
     }
 
@@ -468,8 +469,8 @@ fn refused() {
         let made = CacheMut::coded_with_scales(&mut memory, layout, format, &mut numbers[..len]);
         made.map(|_| ()).map_err(|error| error.to_string())
     };
-    let of_u8 = |channels, at| CacheFormat::u8(rule, channels, at);
-    let of_u4 = |channels, at| CacheFormat::u4(rule, channels, at);
+    let of_u8 = |channels, at| CacheFormat::by_group(GroupCodes::U8(rule, channels), at);
+    let of_u4 = |channels, at| CacheFormat::by_group(GroupCodes::U4(rule, channels), at);
     let divisor = "divisor of head_dim, with at most 64 groups in a head";
     for (doing, given, wanted) in [
         (

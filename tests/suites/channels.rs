@@ -3,7 +3,7 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, QuantScale, Slots,
+    Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, ChannelCodes, QuantScale, Slots,
 };
 use rope_core::error::{CacheError, SlotsError};
 use rope_core::{Backend, Error, Frequencies, Output, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -15,11 +15,15 @@ use crate::models::alike;
 
 /// All formats with groups of 32 tokens, by name.
 const FORMATS: [(&str, CacheFormat<'static>); 4] = [
-    ("u8_by_channel", CacheFormat::u8_by_channel(32)),
-    ("u4_by_channel", CacheFormat::u4_by_channel(32)),
-    ("kivi2", CacheFormat::kivi2(32)),
-    ("kivi4", CacheFormat::kivi4(32)),
+    ("u8_by_channel", of_32(ChannelCodes::U8)),
+    ("u4_by_channel", of_32(ChannelCodes::U4)),
+    ("kivi2", of_32(ChannelCodes::Kivi2)),
+    ("kivi4", of_32(ChannelCodes::Kivi4)),
 ];
+
+const fn of_32(codes: ChannelCodes) -> CacheFormat<'static> {
+    CacheFormat::by_channel(codes, 32)
+}
 
 fn on_every_backend() -> impl Iterator<Item = (&'static str, CacheFormat<'static>, Rope)> {
     FORMATS.into_iter().flat_map(|(name, format)| {
@@ -571,16 +575,18 @@ fn refused() {
         );
     }
     let odd = CacheLayout::hnd([1, 1, 32, 15]).expect("a small cache");
-    assert!(odd.bytes(CacheFormat::u4_by_channel(32)).is_err());
-    assert!(odd.bytes(CacheFormat::u8_by_channel(32)).is_ok());
-    for (format, required) in [
-        (CacheFormat::u8_by_channel(0), "at least 1"),
-        (CacheFormat::kivi4(0), "a multiple of 8, above zero"),
-        (CacheFormat::kivi4(12), "a multiple of 8, above zero"),
-        (CacheFormat::kivi2(24), "a multiple of 16, above zero"),
+    assert!(odd.bytes(of_32(ChannelCodes::U4)).is_err());
+    assert!(odd.bytes(of_32(ChannelCodes::U8)).is_ok());
+    for (codes, tokens, required) in [
+        (ChannelCodes::U8, 0, "at least 1"),
+        (ChannelCodes::Kivi4, 0, "a multiple of 8, above zero"),
+        (ChannelCodes::Kivi4, 12, "a multiple of 8, above zero"),
+        (ChannelCodes::Kivi2, 24, "a multiple of 16, above zero"),
     ] {
         let layout = CacheLayout::hnd([1, 1, 0, 16]).expect("a small cache");
-        let refused = layout.bytes(format).expect_err("no such group");
+        let refused = layout
+            .bytes(CacheFormat::by_channel(codes, tokens))
+            .expect_err("no such group");
         assert!(
             matches!(refused, Error::Parameter { name: "tokens", required: it, .. } if it == required),
             "{refused}"

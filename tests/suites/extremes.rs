@@ -10,8 +10,8 @@ use std::time::Duration;
 use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::cache::{
     Asymmetric, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, CacheShape,
-    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
-    TileScale,
+    CacheStrides, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace, Slots, TileScale,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
@@ -46,8 +46,7 @@ const CASES: &[Case] = cases! {
         "TensorMut: as_tensor layout narrow new reborrow shape split_at";
     cache_layouts:
         "CacheLayout: bytes end hdn hdnx hnd hndx narrow_channels nhd shape strided strides with_offset"
-        "CacheFormat: e4m3 e4m3_in_128 e4m3_in_64 element from kivi2 kivi4 mxfp4 mxfp8 nvfp4 quantized u4 \
-         u4_by_channel u8 u8_by_channel"
+        "CacheFormat: by_channel by_group e4m3 element from quantized"
         "ScaleLayout: hn nh with_groups";
     caches:
         "Cache: coded coded_with_scales layout new slots"
@@ -483,17 +482,17 @@ fn cache_format<'a>(source: &mut Source<'_>, list: &'a [f32]) -> CacheFormat<'a>
     match source.below(14) {
         0 => CacheFormat::e4m3(scale),
         1 => source.one_of(&BLOCKS).into(),
-        2 => CacheFormat::mxfp4(power, at),
-        3 => CacheFormat::mxfp8(power, at),
-        4 => CacheFormat::nvfp4(least, at),
-        5 => CacheFormat::e4m3_in_128(tile, at),
-        6 => CacheFormat::e4m3_in_64(tile, at),
-        7 => CacheFormat::u8_by_channel(tokens),
-        8 => CacheFormat::u4_by_channel(tokens),
-        9 => CacheFormat::kivi2(tokens),
-        10 => CacheFormat::kivi4(tokens),
-        11 => CacheFormat::u8(rule, channels, at),
-        12 => CacheFormat::u4(rule, channels, at),
+        2 => CacheFormat::by_group(GroupCodes::Mxfp4(power), at),
+        3 => CacheFormat::by_group(GroupCodes::Mxfp8(power), at),
+        4 => CacheFormat::by_group(GroupCodes::Nvfp4(least), at),
+        5 => CacheFormat::by_group(GroupCodes::E4m3In128(tile), at),
+        6 => CacheFormat::by_group(GroupCodes::E4m3In64(tile), at),
+        7 => CacheFormat::by_channel(ChannelCodes::U8, tokens),
+        8 => CacheFormat::by_channel(ChannelCodes::U4, tokens),
+        9 => CacheFormat::by_channel(ChannelCodes::Kivi2, tokens),
+        10 => CacheFormat::by_channel(ChannelCodes::Kivi4, tokens),
+        11 => CacheFormat::by_group(GroupCodes::U8(rule, channels), at),
+        12 => CacheFormat::by_group(GroupCodes::U4(rule, channels), at),
         _ => CacheFormat::quantized(source.one_of(&QuantFormat::ALL), scale),
     }
 }

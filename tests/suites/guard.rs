@@ -2,8 +2,8 @@
 //! `--test-threads 1` then shows the test.
 
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, MxScale, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes,
+    MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::Scale;
@@ -342,12 +342,12 @@ fn nothing_beyond_codes_of_groups() {
         };
         let even = MxScale::Even;
         let bytes = [
-            (32, CacheFormat::mxfp4(even, at(32))),
-            (32, CacheFormat::mxfp8(even, at(32))),
-            (16, CacheFormat::nvfp4(0.25, at(16))),
+            (32, CacheFormat::by_group(GroupCodes::Mxfp4(even), at(32))),
+            (32, CacheFormat::by_group(GroupCodes::Mxfp8(even), at(32))),
+            (16, CacheFormat::by_group(GroupCodes::Nvfp4(0.25), at(16))),
             (
                 64,
-                CacheFormat::e4m3_in_64(TileScale::E8m0 { least }, at(64)),
+                CacheFormat::by_group(GroupCodes::E4m3In64(TileScale::E8m0 { least }), at(64)),
             ),
         ];
         for (channels, format) in bytes.into_iter().filter(|of| head_dim % of.0 == 0) {
@@ -360,10 +360,19 @@ fn nothing_beyond_codes_of_groups() {
         let floats = [
             (
                 128,
-                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at(128)),
+                CacheFormat::by_group(
+                    GroupCodes::E4m3In128(TileScale::Quotient { least }),
+                    at(128),
+                ),
             ),
-            (16, CacheFormat::u8(Asymmetric::ZeroPoint, 32, at(16))),
-            (16, CacheFormat::u4(Asymmetric::Minimum, 32, at(16))),
+            (
+                16,
+                CacheFormat::by_group(GroupCodes::U8(Asymmetric::ZeroPoint, 32), at(16)),
+            ),
+            (
+                16,
+                CacheFormat::by_group(GroupCodes::U4(Asymmetric::Minimum, 32), at(16)),
+            ),
         ];
         let fits = |of: &(usize, _)| head_dim % of.0.max(32) == 0;
         for (channels, format) in floats.into_iter().filter(fits) {
@@ -375,10 +384,10 @@ fn nothing_beyond_codes_of_groups() {
         }
         let layout = CacheLayout::hnd([1, heads, TOKENS, head_dim]).expect("a small cache");
         for format in [
-            CacheFormat::u8_by_channel(TOKENS),
-            CacheFormat::u4_by_channel(8),
-            CacheFormat::kivi2(TOKENS),
-            CacheFormat::kivi4(8),
+            CacheFormat::by_channel(ChannelCodes::U8, TOKENS),
+            CacheFormat::by_channel(ChannelCodes::U4, 8),
+            CacheFormat::by_channel(ChannelCodes::Kivi2, TOKENS),
+            CacheFormat::by_channel(ChannelCodes::Kivi4, 8),
         ] {
             let mut codes = Guarded::new(&vec![0x5a; layout.bytes(format).expect("few")], edge);
             let cache = CacheMut::coded(&mut codes, layout, format);

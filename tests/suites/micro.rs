@@ -3,8 +3,8 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, MxScale, QuantScale, ScaleLayout, ScalePlace,
-    TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, QuantScale, ScaleLayout,
+    ScalePlace, TileScale,
 };
 use rope_core::error::CacheIndex::Head;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -18,8 +18,7 @@ use crate::refused::errors as error;
 /// A format without the place of its scales.
 #[derive(Clone, Copy)]
 struct Micro {
-    make: fn(f32, ScalePlace) -> CacheFormat<'static>,
-    factor: f32,
+    codes: GroupCodes,
     /// Channels of a group, channels per byte, and bytes of a scale.
     group: usize,
     per_byte: usize,
@@ -28,7 +27,7 @@ struct Micro {
 
 impl Micro {
     fn at(self, place: ScalePlace) -> CacheFormat<'static> {
-        (self.make)(self.factor, place)
+        CacheFormat::by_group(self.codes, place)
     }
 }
 
@@ -40,10 +39,9 @@ fn least(power_of_two: bool) -> TileScale {
     }
 }
 
-fn mxfp4(make: fn(f32, ScalePlace) -> CacheFormat<'static>) -> Micro {
+fn mxfp4(codes: GroupCodes) -> Micro {
     Micro {
-        make,
-        factor: 1.0,
+        codes,
         group: 32,
         per_byte: 2,
         unit: 1,
@@ -52,8 +50,7 @@ fn mxfp4(make: fn(f32, ScalePlace) -> CacheFormat<'static>) -> Micro {
 
 fn nvfp4(factor: f32) -> Micro {
     Micro {
-        make: CacheFormat::nvfp4,
-        factor,
+        codes: GroupCodes::Nvfp4(factor),
         group: 16,
         per_byte: 2,
         unit: 1,
@@ -62,65 +59,46 @@ fn nvfp4(factor: f32) -> Micro {
 
 /// Returns the formats of `micro.txt`, by their keys; those of NVFP4 with its factors.
 fn formats(file: &Golden, element: &str) -> Vec<(String, Micro)> {
-    let mxfp8 = |make| Micro {
+    let mxfp8 = |codes| Micro {
         per_byte: 1,
-        ..mxfp4(make)
+        ..mxfp4(codes)
     };
-    let tiles = |group, make| Micro {
+    let tiles = |group, codes| Micro {
         group,
         unit: 4,
-        ..mxfp8(make)
+        ..mxfp8(codes)
     };
     let mut formats = vec![
-        (
-            "mxfp4_floor",
-            mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Floor, at)),
-        ),
-        (
-            "mxfp4_even",
-            mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Even, at)),
-        ),
-        (
-            "mxfp4_up",
-            mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Up, at)),
-        ),
-        (
-            "mxfp8_floor",
-            mxfp8(|_, at| CacheFormat::mxfp8(MxScale::Floor, at)),
-        ),
-        (
-            "mxfp8_even",
-            mxfp8(|_, at| CacheFormat::mxfp8(MxScale::Even, at)),
-        ),
-        (
-            "mxfp8_up",
-            mxfp8(|_, at| CacheFormat::mxfp8(MxScale::Up, at)),
-        ),
+        ("mxfp4_floor", mxfp4(GroupCodes::Mxfp4(MxScale::Floor))),
+        ("mxfp4_even", mxfp4(GroupCodes::Mxfp4(MxScale::Even))),
+        ("mxfp4_up", mxfp4(GroupCodes::Mxfp4(MxScale::Up))),
+        ("mxfp8_floor", mxfp8(GroupCodes::Mxfp8(MxScale::Floor))),
+        ("mxfp8_even", mxfp8(GroupCodes::Mxfp8(MxScale::Even))),
+        ("mxfp8_up", mxfp8(GroupCodes::Mxfp8(MxScale::Up))),
         (
             "e4m3_in_64_quotient",
-            tiles(64, |_, at| CacheFormat::e4m3_in_64(least(false), at)),
+            tiles(64, GroupCodes::E4m3In64(least(false))),
         ),
         (
             "e4m3_in_64_power_of_two",
-            tiles(64, |_, at| CacheFormat::e4m3_in_64(least(true), at)),
+            tiles(64, GroupCodes::E4m3In64(least(true))),
         ),
         (
             "e4m3_in_64_e8m0",
             Micro {
                 group: 64,
-                ..mxfp8(|_, at| {
-                    let least = 1e-4 / 448.0;
-                    CacheFormat::e4m3_in_64(TileScale::E8m0 { least }, at)
-                })
+                ..mxfp8(GroupCodes::E4m3In64(TileScale::E8m0 {
+                    least: 1e-4 / 448.0,
+                }))
             },
         ),
         (
             "e4m3_in_128_quotient",
-            tiles(128, |_, at| CacheFormat::e4m3_in_128(least(false), at)),
+            tiles(128, GroupCodes::E4m3In128(least(false))),
         ),
         (
             "e4m3_in_128_power_of_two",
-            tiles(128, |_, at| CacheFormat::e4m3_in_128(least(true), at)),
+            tiles(128, GroupCodes::E4m3In128(least(true))),
         ),
     ];
     formats.retain(|(key, _)| file.find(&format!("{key}_codes_{element}")).is_some());
@@ -286,16 +264,8 @@ fn of_engines<E: Number + Bits>() {
     let x: Vec<E> = file.bits(&format!("x_{e}"));
     let channels = file.decimal("channels");
     let mut formats = vec![
-        (
-            "mxfp4_ocp",
-            "",
-            mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Floor, at)),
-        ),
-        (
-            "mxfp4_even",
-            "",
-            mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Even, at)),
-        ),
+        ("mxfp4_ocp", "", mxfp4(GroupCodes::Mxfp4(MxScale::Floor))),
+        ("mxfp4_even", "", mxfp4(GroupCodes::Mxfp4(MxScale::Even))),
     ];
     for index in ["_0", "_1", "_2"] {
         let g = file.bits::<f32>(&format!("nvfp4_g_{e}{index}"))[0];
@@ -340,7 +310,7 @@ fn codes_of_ranges() {
             let mut row = [0.0; 32];
             (row[0], row[7]) = (4.0, x);
             for backend in Backend::available() {
-                let micro = mxfp4(|_, at| CacheFormat::mxfp4(MxScale::Floor, at));
+                let micro = mxfp4(GroupCodes::Mxfp4(MxScale::Floor));
                 let ([codes, scales], _) = through(backend, &row, micro, [1, 32], true);
                 assert_eq!(scales, [127], "{backend}, {x}");
                 assert_eq!(codes[3] >> 4, code, "{backend}, {x}");
@@ -513,7 +483,7 @@ fn rotated_shifted_and_copied() {
 #[test]
 fn refused() {
     let nhd = |extents| CacheLayout::nhd(extents).expect("a small cache");
-    let inline = |behind| CacheFormat::nvfp4(1.0, ScalePlace::Inline(behind));
+    let inline = |behind| CacheFormat::by_group(GroupCodes::Nvfp4(1.0), ScalePlace::Inline(behind));
     let mut bytes = [0x5a_u8; 512];
     let part = error::cache_part_of_block;
     for (layout, expected) in [
@@ -551,7 +521,7 @@ fn refused() {
     let separate = |token, head| {
         let block = 8;
         let place = ScalePlace::Separate(ScaleLayout { block, token, head });
-        CacheFormat::nvfp4(1.0, place)
+        CacheFormat::by_group(GroupCodes::Nvfp4(1.0), place)
     };
     let mut scales = [0x5a_u8; 8];
     assert!(CacheMut::coded_with_scales(&mut bytes, layout, separate(4, 2), &mut scales).is_ok());
@@ -576,7 +546,7 @@ fn refused() {
     let wrong = error::cache_layout("given with its separate scales as f32");
     assert_eq!(refusal, Err(wrong));
     for factor in [0.0, -1.0, f32::INFINITY, f32::NAN, 1e-40] {
-        let format = CacheFormat::nvfp4(factor, ScalePlace::Inline(16));
+        let format = CacheFormat::by_group(GroupCodes::Nvfp4(factor), ScalePlace::Inline(16));
         let required = "finite and above zero, and its reciprocal finite";
         let refusal = CacheMut::coded(&mut bytes, wide, format).map(|_| ());
         let expected = error::parameter("factor", factor.into(), required);
@@ -590,7 +560,7 @@ fn refused() {
             TileScale::Quotient { least },
             TileScale::PowerOfTwo { least },
         ] {
-            let format = CacheFormat::e4m3_in_64(scale, ScalePlace::Inline(64));
+            let format = CacheFormat::by_group(GroupCodes::E4m3In64(scale), ScalePlace::Inline(64));
             let layout = nhd([1, 1, 1, 68]).narrow_channels(0..64).expect("channels");
             let refusal = CacheMut::coded(&mut bytes, layout, format).map(|_| ());
             let expected = error::parameter("least", least.into(), "finite and above zero");

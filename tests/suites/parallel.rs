@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, MxScale, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, TileScale,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, ChannelCodes,
+    GroupCodes, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::{PlanError, RowsError};
 use rope_core::gradient::PairGradients;
@@ -189,7 +189,7 @@ fn groups_by_channel() {
     let deltas = vec![-5_i64; tokens];
     let back = frequencies.shift(&deltas).expect("a shift");
     let layout = CacheLayout::hnd([16, heads, 32, head_dim]).expect("a small cache");
-    let format = CacheFormat::u4_by_channel(32);
+    let format = CacheFormat::by_channel(ChannelCodes::U4, 32);
     let bytes = layout.bytes(format).expect("few");
     let run = |rope: Rope| {
         let mut memory = vec![0x5a_u8; bytes];
@@ -314,8 +314,8 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
             let place = ScaleLayout::nh([shape.block_size, HEADS]).with_groups(DIM / group);
             let at = ScalePlace::Separate(place);
             let format = match group {
-                32 => CacheFormat::mxfp4(MxScale::Even, at),
-                _ => CacheFormat::nvfp4(0.5, at),
+                32 => CacheFormat::by_group(GroupCodes::Mxfp4(MxScale::Even), at),
+                _ => CacheFormat::by_group(GroupCodes::Nvfp4(0.5), at),
             };
             let mut memory = vec![0_u8; layout.bytes(format).expect("valid")];
             let mut cache = CacheMut::coded_with_scales(&mut memory, layout, format, &mut scales);
@@ -334,7 +334,10 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         let at = ScalePlace::InBlock { first, strides };
         for format in [
             CacheFormat::e4m3(QuantScale::Computed { least: 1e-6, at }),
-            CacheFormat::e4m3_in_64(TileScale::PowerOfTwo { least: 1e-4 }, at),
+            CacheFormat::by_group(
+                GroupCodes::E4m3In64(TileScale::PowerOfTwo { least: 1e-4 }),
+                at,
+            ),
         ] {
             let mut memory = vec![0_u8; wide.bytes(format).expect("valid")];
             let cache = CacheMut::coded(&mut memory, wide, format);
@@ -471,7 +474,10 @@ fn parts_of_slots() {
         CacheLayout::nhd([11, 8, 1, width]).and_then(|layout| layout.narrow_channels(channels))
     };
     let least = f32::MIN_POSITIVE;
-    let codes = CacheFormat::e4m3_in_64(TileScale::Quotient { least }, ScalePlace::Inline(64));
+    let codes = CacheFormat::by_group(
+        GroupCodes::E4m3In64(TileScale::Quotient { least }),
+        ScalePlace::Inline(64),
+    );
     let parts = [
         (part(132, 0..64).expect("valid"), codes),
         (

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, QuantScale, ScaleLayout,
-    ScalePlace, TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, GroupCodes, QuantScale,
+    ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::SlotsError;
 use rope_core::norm::{Norm, NormFormula};
@@ -40,7 +40,7 @@ fn layout(width: usize, channels: std::ops::Range<usize>) -> CacheLayout {
 }
 
 fn deepseek() -> Parts<2> {
-    let latents = CacheFormat::e4m3_in_128(SCALE, ScalePlace::Inline(LATENT));
+    let latents = CacheFormat::by_group(GroupCodes::E4m3In128(SCALE), ScalePlace::Inline(LATENT));
     let keys = CacheFormat::element::<bf16>();
     let first = (LATENT + 16) / 2;
     [
@@ -93,7 +93,7 @@ fn by_hand<E: Number>(backend: Backend, x: &[E], slots: &[i64], start: usize) ->
     let (mut codes, mut scales) = (vec![0; tokens * LATENT], vec![0.0_f32; tokens * 4]);
     let place = ScalePlace::Separate(ScaleLayout::nh([tokens, 1]).with_groups(4));
     let dense = CacheLayout::nhd([1, tokens, 1, LATENT]).expect("a layout");
-    let format = CacheFormat::e4m3_in_128(SCALE, place);
+    let format = CacheFormat::by_group(GroupCodes::E4m3In128(SCALE), place);
     let mut coded = CacheMut::coded_with_scales(&mut codes, dense, format, &mut scales)
         .expect("memory for all tokens");
     rope(backend)

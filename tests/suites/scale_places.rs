@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
-    Slots, TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots, TileScale,
 };
 use rope_core::error::CacheError;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -58,7 +58,7 @@ fn nvfp4_of_vllm() {
                     },
                 };
                 let layout = layout.with_offset(2 * begin).expect("a page");
-                let format = CacheFormat::nvfp4(factor, at);
+                let format = CacheFormat::by_group(GroupCodes::Nvfp4(factor), at);
                 let mut cache = CacheMut::coded(&mut got, layout, format).expect("its pages");
                 let x = Tensor::new(x, [1, slots.len(), heads, head_dim]).expect("a valid tensor");
                 rope(backend)
@@ -104,7 +104,7 @@ fn formats(at: ScalePlace) -> [CacheFormat<'static>; 3] {
     [
         CacheFormat::e4m3(QuantScale::Computed { least, at }),
         CacheFormat::quantized(QuantFormat::Int8Even, QuantScale::Computed { least, at }),
-        CacheFormat::e4m3_in_128(TileScale::PowerOfTwo { least }, at),
+        CacheFormat::by_group(GroupCodes::E4m3In128(TileScale::PowerOfTwo { least }), at),
     ]
 }
 

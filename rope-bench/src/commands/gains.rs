@@ -18,8 +18,8 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace, TileScale,
+    BlockFormat, CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, MxScale,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::{Error, Frequencies, Rope, Rows, Scaling, TensorMut};
 use rope_report::results::Pass;
@@ -43,7 +43,7 @@ enum Kept {
     Blocks(&'static BlockFormat),
     Groups(Groups),
     /// Numbers by channel, by the tokens of a group.
-    Channels(fn(usize) -> CacheFormat<'static>),
+    Channels(ChannelCodes),
 }
 
 /// A format with a scale per group of channels.
@@ -57,15 +57,14 @@ enum Groups {
 
 impl Groups {
     fn at(self, at: ScalePlace) -> CacheFormat<'static> {
-        match self {
-            Groups::Nvfp4 => CacheFormat::nvfp4(1.0 / 64.0, at),
-            Groups::Mxfp4 => CacheFormat::mxfp4(MxScale::Floor, at),
-            Groups::Mxfp8 => CacheFormat::mxfp8(MxScale::Floor, at),
-            Groups::Tiles => {
-                let least = f32::MIN_POSITIVE;
-                CacheFormat::e4m3_in_128(TileScale::Quotient { least }, at)
-            }
-        }
+        let least = f32::MIN_POSITIVE;
+        let codes = match self {
+            Groups::Nvfp4 => GroupCodes::Nvfp4(1.0 / 64.0),
+            Groups::Mxfp4 => GroupCodes::Mxfp4(MxScale::Floor),
+            Groups::Mxfp8 => GroupCodes::Mxfp8(MxScale::Floor),
+            Groups::Tiles => GroupCodes::E4m3In128(TileScale::Quotient { least }),
+        };
+        CacheFormat::by_group(codes, at)
     }
 
     /// Returns the channels per scale.
@@ -175,10 +174,10 @@ impl Calls {
                     CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout));
             }
             Kept::Blocks(format) => return CacheMut::coded(bytes, self.layout, format),
-            Kept::Channels(format) => {
+            Kept::Channels(codes) => {
                 let blocks = self.layout.shape().blocks;
                 let layout = CacheLayout::hnd([blocks, self.heads, self.block, HEAD_DIM])?;
-                return CacheMut::coded(bytes, layout, format(self.block));
+                return CacheMut::coded(bytes, layout, CacheFormat::by_channel(codes, self.block));
             }
             Kept::Groups(groups) => {
                 let place = place.with_groups(HEAD_DIM / groups.values());

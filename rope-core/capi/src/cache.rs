@@ -4,7 +4,8 @@ use core::ffi::c_void;
 
 use rope_core::cache::{
     Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
-    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    CacheStrides, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace, TileScale,
 };
 
 use crate::failure::Failure;
@@ -359,15 +360,16 @@ impl rope_quant_scale {
             0 => head_dim,
             channels => channels,
         };
-        Ok(match groups {
-            Groups::Mxfp4 => CacheFormat::mxfp4(power()?, at),
-            Groups::Mxfp8 => CacheFormat::mxfp8(power()?, at),
-            Groups::Nvfp4 => CacheFormat::nvfp4(self.same, at),
-            Groups::E4m3In128 => CacheFormat::e4m3_in_128(tile()?, at),
-            Groups::E4m3In64 => CacheFormat::e4m3_in_64(tile()?, at),
-            Groups::U8 => CacheFormat::u8(rule()?, channels, at),
-            Groups::U4 => CacheFormat::u4(rule()?, channels, at),
-        })
+        let codes = match groups {
+            Groups::Mxfp4 => GroupCodes::Mxfp4(power()?),
+            Groups::Mxfp8 => GroupCodes::Mxfp8(power()?),
+            Groups::Nvfp4 => GroupCodes::Nvfp4(self.same),
+            Groups::E4m3In128 => GroupCodes::E4m3In128(tile()?),
+            Groups::E4m3In64 => GroupCodes::E4m3In64(tile()?),
+            Groups::U8 => GroupCodes::U8(rule()?, channels),
+            Groups::U4 => GroupCodes::U4(rule()?, channels),
+        };
+        Ok(CacheFormat::by_group(codes, at))
     }
 }
 
@@ -429,10 +431,10 @@ impl rope_cache {
             rope_cache_format::U4In32 => Kept::Blocks(BlockFormat::U4_IN_32),
             rope_cache_format::U4In64 => Kept::Blocks(BlockFormat::U4_IN_64),
             rope_cache_format::U4In128 => Kept::Blocks(BlockFormat::U4_IN_128),
-            rope_cache_format::U8ByChannel => Kept::Channels(CacheFormat::u8_by_channel),
-            rope_cache_format::U4ByChannel => Kept::Channels(CacheFormat::u4_by_channel),
-            rope_cache_format::Kivi2 => Kept::Channels(CacheFormat::kivi2),
-            rope_cache_format::Kivi4 => Kept::Channels(CacheFormat::kivi4),
+            rope_cache_format::U8ByChannel => Kept::Channels(ChannelCodes::U8),
+            rope_cache_format::U4ByChannel => Kept::Channels(ChannelCodes::U4),
+            rope_cache_format::Kivi2 => Kept::Channels(ChannelCodes::Kivi2),
+            rope_cache_format::Kivi4 => Kept::Channels(ChannelCodes::Kivi4),
             rope_cache_format::U8 => Kept::Groups(Groups::U8),
             rope_cache_format::U4 => Kept::Groups(Groups::U4),
         };
@@ -462,7 +464,7 @@ enum Kept {
     Blocks(&'static BlockFormat),
     Groups(Groups),
     /// Codes with a scale per channel of a group of slots, by their number.
-    Channels(fn(usize) -> CacheFormat<'static>),
+    Channels(ChannelCodes),
 }
 
 /// Codes with a scale for a group of channels.
@@ -580,7 +582,7 @@ impl CacheRecord {
             Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
             Kept::Blocks(format) => format.into(),
             Kept::Groups(groups) => self.scale.groups(groups, self.layout.shape().head_dim)?,
-            Kept::Channels(format) => format(self.scale.tokens),
+            Kept::Channels(codes) => CacheFormat::by_channel(codes, self.scale.tokens),
         })
     }
 

@@ -40,7 +40,9 @@ mod slots;
 use core::ops::Range;
 
 pub use crate::kernel::quantize::BlockFormat;
-pub use format::{Asymmetric, CacheFormat, MxScale, ScaleUnit, TileScale};
+pub use format::{
+    Asymmetric, CacheFormat, ChannelCodes, GroupCodes, MxScale, ScaleUnit, TileScale,
+};
 pub(crate) use format::{Codes, Format};
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
 pub use parts::{CacheParts, CachePartsMut, PartSlots, PartSlotsMut};
@@ -230,7 +232,7 @@ macro_rules! constructors {
             }
 
             /// Creates a cache of codes whose computed scales lie apart ([`ScalePlace::Separate`]): in `scales`, which
-            /// is not used otherwise. They are f32, or u8 if a scale is a byte ([`CacheFormat::mxfp4`]).
+            /// is not used otherwise. They are f32, or u8 if a scale is a byte ([`GroupCodes::Mxfp4`]).
             ///
             /// # Errors
             ///

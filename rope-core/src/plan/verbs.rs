@@ -167,7 +167,7 @@ impl<S: Stages> Rope<S> {
     /// another length; [`CacheError::Layout`](crate::error::CacheError::Layout) for
     /// [`Slots::offsets`](crate::cache::Slots::offsets) if scales are addressed by slot;
     /// [`SlotsError::PartOfGroup`](crate::error::SlotsError::PartOfGroup) for a part of a group of slots that share
-    /// scales by channel ([`CacheFormat::u8_by_channel`](crate::cache::CacheFormat::u8_by_channel)). From one cache
+    /// scales by channel ([`CacheFormat::by_channel`](crate::cache::CacheFormat::by_channel)). From one cache
     /// into another: [`PlanError::NormInCache`](crate::error::PlanError::NormInCache) for a plan with a norm.
     ///
     /// For parts: [`CacheError::PartDivided`](crate::error::CacheError::PartDivided) if the operands divide a head at

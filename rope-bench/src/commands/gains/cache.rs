@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use anyhow::{Context, Result, ensure};
 use half::bf16;
-use rope_core::cache::{BlockFormat, CacheFormat, QuantFormat};
+use rope_core::cache::{BlockFormat, ChannelCodes, QuantFormat};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -39,10 +39,10 @@ const CODES: [(&str, Kept); 14] = [
 
 /// Codes with numbers by channel.
 const CHANNELS: [(&str, Kept); 4] = [
-    ("u8 by channel", Kept::Channels(CacheFormat::u8_by_channel)),
-    ("u4 by channel", Kept::Channels(CacheFormat::u4_by_channel)),
-    ("kivi2", Kept::Channels(CacheFormat::kivi2)),
-    ("kivi4", Kept::Channels(CacheFormat::kivi4)),
+    ("u8 by channel", Kept::Channels(ChannelCodes::U8)),
+    ("u4 by channel", Kept::Channels(ChannelCodes::U4)),
+    ("kivi2", Kept::Channels(ChannelCodes::Kivi2)),
+    ("kivi4", Kept::Channels(ChannelCodes::Kivi4)),
 ];
 
 /// Measures all passes.

@@ -6,8 +6,8 @@ use candle_core::{
     CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail,
 };
 use rope_core::cache::{
-    self, Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, MxScale,
-    QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
+    self, Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides,
+    GroupCodes, MxScale, QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{AnyRows, Element, NoRotation, Pairing, Rope, Strides, TensorMut};
@@ -84,15 +84,16 @@ impl GroupFormat {
     fn format(self, head_dim: usize, index: usize) -> cache::CacheFormat<'static> {
         let [_, _, per_byte] = self.extents();
         let at = ScalePlace::Inline(head_dim / per_byte);
-        match self {
-            GroupFormat::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
-            GroupFormat::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
-            GroupFormat::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
-            GroupFormat::E4m3In128(scale) => cache::CacheFormat::e4m3_in_128(scale, at),
-            GroupFormat::E4m3In64(scale) => cache::CacheFormat::e4m3_in_64(scale, at),
-            GroupFormat::U8(rule, channels) => cache::CacheFormat::u8(rule, channels, at),
-            GroupFormat::U4(rule, channels) => cache::CacheFormat::u4(rule, channels, at),
-        }
+        let codes = match self {
+            GroupFormat::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+            GroupFormat::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+            GroupFormat::Nvfp4(factors) => GroupCodes::Nvfp4(factors[index]),
+            GroupFormat::E4m3In128(scale) => GroupCodes::E4m3In128(scale),
+            GroupFormat::E4m3In64(scale) => GroupCodes::E4m3In64(scale),
+            GroupFormat::U8(rule, channels) => GroupCodes::U8(rule, channels),
+            GroupFormat::U4(rule, channels) => GroupCodes::U4(rule, channels),
+        };
+        cache::CacheFormat::by_group(codes, at)
     }
 }
 

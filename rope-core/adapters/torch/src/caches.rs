@@ -2,7 +2,8 @@
 
 use rope_core::cache::{
     Asymmetric, BlockFormat, CacheFormat, CacheLayout, CacheMut, CachePartsMut, CacheShape,
-    CacheStrides, HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    CacheStrides, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
@@ -70,15 +71,16 @@ impl Groups {
 
     /// Returns the format of groups of `channels`.
     fn at(self, at: ScalePlace, channels: usize, factor: f32) -> CacheFormat<'static> {
-        match self {
-            Groups::Mxfp4(scale) => CacheFormat::mxfp4(scale, at),
-            Groups::Mxfp8(scale) => CacheFormat::mxfp8(scale, at),
-            Groups::Nvfp4 => CacheFormat::nvfp4(factor, at),
-            Groups::E4m3In128(scale) => CacheFormat::e4m3_in_128(scale, at),
-            Groups::E4m3In64(scale) => CacheFormat::e4m3_in_64(scale, at),
-            Groups::U8(rule) => CacheFormat::u8(rule, channels, at),
-            Groups::U4(rule) => CacheFormat::u4(rule, channels, at),
-        }
+        let codes = match self {
+            Groups::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+            Groups::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+            Groups::Nvfp4 => GroupCodes::Nvfp4(factor),
+            Groups::E4m3In128(scale) => GroupCodes::E4m3In128(scale),
+            Groups::E4m3In64(scale) => GroupCodes::E4m3In64(scale),
+            Groups::U8(rule) => GroupCodes::U8(rule, channels),
+            Groups::U4(rule) => GroupCodes::U4(rule, channels),
+        };
+        CacheFormat::by_group(codes, at)
     }
 }
 
@@ -103,12 +105,13 @@ impl Channels {
     }
 
     fn of(self, tokens: usize) -> CacheFormat<'static> {
-        match self {
-            Channels::U8 => CacheFormat::u8_by_channel(tokens),
-            Channels::U4 => CacheFormat::u4_by_channel(tokens),
-            Channels::Kivi2 => CacheFormat::kivi2(tokens),
-            Channels::Kivi4 => CacheFormat::kivi4(tokens),
-        }
+        let codes = match self {
+            Channels::U8 => ChannelCodes::U8,
+            Channels::U4 => ChannelCodes::U4,
+            Channels::Kivi2 => ChannelCodes::Kivi2,
+            Channels::Kivi4 => ChannelCodes::Kivi4,
+        };
+        CacheFormat::by_channel(codes, tokens)
     }
 
     /// The cache in a tensor's memory, `[blocks, heads, rows, width]`, for heads of `head_dim` channels.
@@ -812,7 +815,10 @@ fn records_of_v4<'a>(
     };
     let key_format = CacheFormat::element::<rope_core::half::bf16>();
     let parts = [
-        (part(0, latent, 1)?, CacheFormat::e4m3_in_64(E8M0, at)),
+        (
+            part(0, latent, 1)?,
+            CacheFormat::by_group(GroupCodes::E4m3In64(E8M0), at),
+        ),
         (part(latent, key, 2)?, key_format),
     ];
     Ok(CachePartsMut::new(cache.elements_mut::<u8>(read)?, parts)?)
@@ -871,8 +877,10 @@ fn latent_cache<'a>(
     let layouts = [part(0, latent, 1)?, part(latent + scales, key, size)?];
     if is_coded {
         let least = f32::MIN_POSITIVE;
-        let codes =
-            CacheFormat::e4m3_in_128(TileScale::Quotient { least }, ScalePlace::Inline(latent));
+        let codes = CacheFormat::by_group(
+            GroupCodes::E4m3In128(TileScale::Quotient { least }),
+            ScalePlace::Inline(latent),
+        );
         let formats = [codes, CacheFormat::element::<rope_core::half::bf16>()];
         let bytes = cache.elements_mut::<u8>(read)?;
         let parts = [(layouts[0], formats[0]), (layouts[1], formats[1])];

@@ -3,8 +3,8 @@
 
 use rope_core::Error;
 use rope_core::cache::{
-    CacheFormat, CacheLayout, CacheMut, HeadScales, MxScale, QuantFormat, QuantScale, ScalePlace,
-    TileScale,
+    CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat,
+    QuantScale, ScalePlace, TileScale,
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{NormFormula, NormResult};
@@ -201,13 +201,14 @@ fn channels_match_rope_core() {
     let hnd = rope_cache_layout_kind::Hnd as i32;
     let c_layout = with!(nhd([3, 2, GROUP, 32]); kind = hnd);
     let mut refusals = Refusals::default();
-    for (format, made) in [
-        (Format::U8ByChannel, CacheFormat::u8_by_channel(GROUP)),
-        (Format::U4ByChannel, CacheFormat::u4_by_channel(GROUP)),
-        (Format::Kivi2, CacheFormat::kivi2(GROUP)),
-        (Format::Kivi4, CacheFormat::kivi4(GROUP)),
+    for (format, codes) in [
+        (Format::U8ByChannel, ChannelCodes::U8),
+        (Format::U4ByChannel, ChannelCodes::U4),
+        (Format::Kivi2, ChannelCodes::Kivi2),
+        (Format::Kivi4, ChannelCodes::Kivi4),
     ] {
         let (mut a, mut b) = (memory(), memory());
+        let made = CacheFormat::by_channel(codes, GROUP);
         let mut keys = CacheMut::coded(elements(&mut a), layout, made).expect("valid");
         let cache = with!(cache(&mut b, format, c_layout); scale.tokens = GROUP);
         let case = format!("{format:?}");
@@ -547,9 +548,15 @@ fn rules_match_rope_core() {
         let rust = CacheFormat::quantized(code, scale(given));
         (format, quant_scale(kind, 61.0), rust)
     };
-    let mx = |group, rule| (Format::Mxfp4, made(group), CacheFormat::mxfp4(rule, at));
+    let mx = |group, rule| {
+        (
+            Format::Mxfp4,
+            made(group),
+            CacheFormat::by_group(GroupCodes::Mxfp4(rule), at),
+        )
+    };
     let tile = |group, rule| {
-        let rust = CacheFormat::e4m3_in_64(rule, at);
+        let rust = CacheFormat::by_group(GroupCodes::E4m3In64(rule), at);
         (Format::E4m3In64, made(group), rust)
     };
     use QuantFormat::{Int8Even, Int8RoundAway};

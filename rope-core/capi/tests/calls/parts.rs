@@ -1,6 +1,8 @@
 //! Operands in parts: a latent in codes and its key, in one memory, beside the same calls of rope-core.
 
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, CachePartsMut, ScalePlace, TileScale};
+use rope_core::cache::{
+    CacheFormat, CacheLayout, CacheMut, CachePartsMut, GroupCodes, ScalePlace, TileScale,
+};
 use {rope_cache_format as Format, rope_quant_scale_kind as ScaleKind};
 
 use super::*;
@@ -64,7 +66,7 @@ fn one_memory() {
     let parts = [
         (
             layout(RECORD, 0..LATENT),
-            CacheFormat::e4m3_in_128(scale, ScalePlace::Inline(LATENT)),
+            CacheFormat::by_group(GroupCodes::E4m3In128(scale), ScalePlace::Inline(LATENT)),
         ),
         (
             layout(RECORD / 2, (LATENT + 4) / 2..RECORD / 2),

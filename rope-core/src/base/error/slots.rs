@@ -65,7 +65,7 @@ errors! {
         "move {written} writes slot {slot} before move {read} reads it, and the reverse order fits no better; move the \
          slots in several calls, and those of a cycle by a free slot",
     /// A call writes, shifts or moves a part of a group of slots that share the numbers of their channels
-    /// ([`CacheFormat::u8_by_channel`](crate::cache::CacheFormat::u8_by_channel)).
+    /// ([`CacheFormat::by_channel`](crate::cache::CacheFormat::by_channel)).
     PartOfGroup {
         /// Index of a token; `u32::MAX` beyond that.
         index: u32,

@@ -87,78 +87,54 @@ impl<'a> CacheFormat<'a> {
         CacheFormat(Format::Codes(Codes::Scaled(kernels, scale)))
     }
 
-    /// MXFP4 of OCP's Microscaling Formats 1.0: codes of E2M1, two per byte, the even channel in the low half, and a
-    /// power of two (E8M0) for 32 channels. Decodes as `code * scale`.
-    ///
-    /// Codes round to nearest, ties to even, and saturate at 6; a NaN is 6. The layout counts channels. (ggml's blocks
-    /// of this name, which it has for weights, pair other channels and round ties to zero.)
+    /// Codes with a scale, or with two numbers, per group of channels, which lie at a place. A program that selects the
+    /// codes at run time links all of them.
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, MxScale, ScalePlace};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, ScalePlace};
     ///
     /// // 16 slots of 2 heads of 64 channels: 32 bytes of codes, and 2 scales after them.
     /// let layout = CacheLayout::nhd([1, 16, 2, 68])?.narrow_channels(0..64)?;
-    /// let format = CacheFormat::mxfp4(MxScale::Floor, ScalePlace::Inline(32));
+    /// let format = CacheFormat::by_group(GroupCodes::Mxfp4(MxScale::Floor), ScalePlace::Inline(32));
     /// let mut memory = [0_u8; 16 * 2 * 34];
     /// assert_eq!(memory.len(), layout.bytes(format)?);
     /// let keys = CacheMut::coded(&mut memory, layout, format)?;
     /// # Ok::<(), rope_core::Error>(())
     /// ```
-    pub const fn mxfp4(scale: MxScale, at: ScalePlace) -> Self {
-        CacheFormat::groups(&quantize::MXFP4, scale.rule(), at)
+    #[doc(alias("mxfp4", "mxfp8", "nvfp4", "e4m3_in_128", "e4m3_in_64", "u8", "u4"))]
+    #[inline(always)]
+    pub const fn by_group(codes: GroupCodes, at: ScalePlace) -> Self {
+        let (kernels, rule) = match codes {
+            GroupCodes::Mxfp4(scale) => (&quantize::MXFP4, scale.rule()),
+            GroupCodes::Mxfp8(scale) => (&quantize::MXFP8, scale.rule()),
+            GroupCodes::Nvfp4(factor) => (&quantize::NVFP4, GroupRule::Tensor(factor)),
+            GroupCodes::E4m3In128(scale) => (&quantize::E4M3_IN_128, scale.rule()),
+            GroupCodes::E4m3In64(scale) => (&quantize::E4M3_IN_64, scale.rule()),
+            GroupCodes::U8(rule, channels) => {
+                return CacheFormat::asymmetric(8, channels, rule, at);
+            }
+            GroupCodes::U4(rule, channels) => {
+                return CacheFormat::asymmetric(4, channels, rule, at);
+            }
+        };
+        CacheFormat(Format::Codes(Codes::Groups(kernels, rule, at)))
     }
 
-    /// MXFP8 of OCP's Microscaling Formats 1.0: codes of E4M3, and a power of two (E8M0) for 32 channels. Decodes as
-    /// `code * scale`.
-    pub const fn mxfp8(scale: MxScale, at: ScalePlace) -> Self {
-        CacheFormat::groups(&quantize::MXFP8, scale.rule(), at)
-    }
-
-    /// NVFP4: codes of E2M1 as in [`CacheFormat::mxfp4`], a scale of E4M3 for 16 channels, and a factor of the tensor
-    /// (`k_scale`). Decodes as `code * scale * factor`, in this order.
-    ///
-    /// The formulas are those of vLLM's `reshape_and_cache_nvfp4`: with `g = 1 / factor` and `m` the largest magnitude
-    /// of a group, `scale = E4M3(g (m (1 / 6)))` and `code = E2M1(x (1 / (scale (1 / g))))`, each operation rounded to
-    /// f32. A group whose scale is 0 has codes of 0. A GPU approximates the reciprocals within one unit in the last
-    /// place, so its codes and scales differ near ties.
-    pub const fn nvfp4(factor: f32, at: ScalePlace) -> Self {
-        CacheFormat::groups(&quantize::NVFP4, GroupRule::Tensor(factor), at)
-    }
-
-    /// Codes of E4M3 with a scale in f32 for 128 channels: the code of `x / scale`, which decodes as `code * scale`.
-    /// The latent channels of DeepSeek's caches (`fp8_ds_mla` of vLLM).
-    pub const fn e4m3_in_128(scale: TileScale, at: ScalePlace) -> Self {
-        CacheFormat::groups(&quantize::E4M3_IN_128, scale.rule(), at)
-    }
-
-    /// Codes of E4M3 with a scale in f32 for 64 channels, as [`CacheFormat::e4m3_in_128`].
-    pub const fn e4m3_in_64(scale: TileScale, at: ScalePlace) -> Self {
-        CacheFormat::groups(&quantize::E4M3_IN_64, scale.rule(), at)
-    }
-
-    /// OpenVINO's u8 by channel (`BY_CHANNEL`): for each channel of a head, a scale and a zero point for the `tokens`
-    /// slots of a group, and a code of 8 bits per slot. Decodes as `(code - zero point) * scale`.
+    /// Codes with a scale and an offset for each channel of a group of `tokens` slots. A program that selects the codes
+    /// at run time links all of them.
     ///
     /// A call writes, moves and shifts whole groups of consecutive slots, each in the order of its tokens. Reads are of
     /// any slots. Tokens stay in a cache of elements until they fill a group; then one call encodes them from there.
     ///
-    /// `tokens` divides the slots of a block, whose slots are contiguous in each head ([`CacheLayout::hnd`]). A group
-    /// has `tokens head_dim` codes, the channels of a slot contiguous; before these, the f32 scales of all channels,
-    /// then their zero points, in little-endian bytes. With blocks of one group, this is the memory of OpenVINO's paged
-    /// keys.
-    ///
-    /// With `min` and `max` the bounds of a channel over the tokens of a group, ignoring NaNs, `scale = (max - min) (1
-    /// / 255)`, or 0.0001 if that is 0, and `zero point = -min / scale`. A code is `x (1 / scale) + zero point` by a
-    /// fused multiply-add, to the nearest integer, ties to even; a NaN has code 0. These are the formulas of its vector
-    /// code on x86.
+    /// `tokens` divides the slots of a block, whose slots are contiguous in each head ([`CacheLayout::hnd`]).
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ChannelCodes};
     /// use rope_core::{Pairing, Rope, Tensor};
     ///
     /// // 4 pages of 32 slots, 2 heads of 64 channels.
     /// let layout = CacheLayout::hnd([4, 2, 32, 64])?;
-    /// let format = CacheFormat::u8_by_channel(32);
+    /// let format = CacheFormat::by_channel(ChannelCodes::U8, 32);
     /// assert_eq!(layout.bytes(format)?, 4 * 2 * (32 + 8) * 64);
     /// let mut memory = [0_u8; 4 * 2 * 40 * 64];
     /// let mut keys = CacheMut::coded(&mut memory, layout, format)?;
@@ -171,81 +147,16 @@ impl<'a> CacheFormat<'a> {
     /// ```
     ///
     /// [`CacheLayout::hnd`]: super::CacheLayout::hnd
-    pub const fn u8_by_channel(tokens: usize) -> Self {
-        CacheFormat(Format::Codes(Codes::Channels(
-            &channels::U8_BY_CHANNEL,
-            tokens,
-        )))
-    }
-
-    /// OpenVINO's u4 by channel: as [`CacheFormat::u8_by_channel`] with 15 for 255, and two codes per byte, the even
-    /// channel in the high half.
-    pub const fn u4_by_channel(tokens: usize) -> Self {
-        CacheFormat(Format::Codes(Codes::Channels(
-            &channels::U4_BY_CHANNEL,
-            tokens,
-        )))
-    }
-
-    /// KIVI's keys of 2 bits: for each channel of a head, a scale and a minimum in f16 for the `tokens` slots of a
-    /// group, a multiple of 16. Decodes as `code * scale + minimum`, in f32.
-    ///
-    /// Groups as in [`CacheFormat::u8_by_channel`]. A group has the scales of all channels, then their minima, then the
-    /// codes of one channel after another; the codes of a channel are contiguous, the first token in the lowest bits,
-    /// as in KIVI's integers of 32 bits.
-    ///
-    /// Values are rounded to f16, and so is each operation: `scale = (max - minimum) / 3`, and a code is `(x - minimum)
-    /// / scale`, at most 3, to the nearest integer, ties to even. A NaN has code 0, and a constant channel decodes to
-    /// its minimum. (In Python, KIVI decodes in f16 too.)
-    ///
-    /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout};
-    ///
-    /// // 4 groups of 32 tokens, 2 heads of 64 channels.
-    /// let layout = CacheLayout::hnd([1, 2, 128, 64])?;
-    /// assert_eq!(layout.bytes(CacheFormat::kivi2(32))?, 4 * 2 * 64 * (2 + 2 + 32 * 2 / 8));
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
-    pub const fn kivi2(tokens: usize) -> Self {
-        CacheFormat(Format::Codes(Codes::Channels(&channels::KIVI_2, tokens)))
-    }
-
-    /// KIVI's keys of 4 bits: as [`CacheFormat::kivi2`] with 15 for 3, and `tokens` a multiple of 8.
-    pub const fn kivi4(tokens: usize) -> Self {
-        CacheFormat(Format::Codes(Codes::Channels(&channels::KIVI_4, tokens)))
-    }
-
-    /// Unsigned codes of 8 bits in groups of `channels` channels, which may be a whole head. The place of the scales
-    /// has two numbers of f32 for each group: the scale, then the zero point or the minimum.
-    ///
-    /// A group is a divisor of the head, and a head has at most 64.
-    ///
-    /// ```
-    /// use rope_core::cache::{Asymmetric, CacheFormat, CacheLayout, CacheMut, ScaleLayout, ScalePlace};
-    ///
-    /// // 16 slots of 2 heads of 80 channels; OpenVINO's `[slots, heads, 2]` of scales and zero points
-    /// let layout = CacheLayout::nhd([16, 1, 2, 80])?;
-    /// let (mut codes, mut numbers) = ([0_u8; 16 * 2 * 80], [0.0_f32; 16 * 2 * 2]);
-    /// let at = ScalePlace::Separate(ScaleLayout::nh([1, 2]).with_groups(2));
-    /// let format = CacheFormat::u8(Asymmetric::ZeroPoint, 80, at);
-    /// let keys = CacheMut::coded_with_scales(&mut codes, layout, format, &mut numbers)?;
-    ///
-    /// // Its pages, where both numbers lie before the codes of a head.
-    /// let layout = CacheLayout::nhd([16, 1, 2, 8 + 80])?.narrow_channels(8..88)?;
-    /// let strides = ScaleLayout { block: 2 * 88, token: 2 * 88, head: 88 };
-    /// let format = CacheFormat::u8(Asymmetric::ZeroPoint, 80, ScalePlace::InBlock { first: 0, strides });
-    /// let mut pages = [0_u8; 16 * 2 * 88];
-    /// let keys = CacheMut::coded(&mut pages, layout, format)?;
-    /// # Ok::<(), rope_core::Error>(())
-    /// ```
-    pub const fn u8(rule: Asymmetric, channels: usize, at: ScalePlace) -> Self {
-        CacheFormat::asymmetric(8, channels, rule, at)
-    }
-
-    /// Unsigned codes of 4 bits as [`CacheFormat::u8`], two per byte, the even channel in the high half. The layout
-    /// counts channels, and a group has an even number of them.
-    pub const fn u4(rule: Asymmetric, channels: usize, at: ScalePlace) -> Self {
-        CacheFormat::asymmetric(4, channels, rule, at)
+    #[doc(alias("u8_by_channel", "u4_by_channel", "kivi2", "kivi4"))]
+    #[inline(always)]
+    pub const fn by_channel(codes: ChannelCodes, tokens: usize) -> Self {
+        let format = match codes {
+            ChannelCodes::U8 => &channels::U8_BY_CHANNEL,
+            ChannelCodes::U4 => &channels::U4_BY_CHANNEL,
+            ChannelCodes::Kivi2 => &channels::KIVI_2,
+            ChannelCodes::Kivi4 => &channels::KIVI_4,
+        };
+        CacheFormat(Format::Codes(Codes::Channels(format, tokens)))
     }
 
     const fn asymmetric(bits: usize, channels: usize, rule: Asymmetric, at: ScalePlace) -> Self {
@@ -255,14 +166,6 @@ impl<'a> CacheFormat<'a> {
         };
         let groups = AsymmetricGroups::new(bits, channels, rule);
         CacheFormat(Format::Codes(Codes::Asymmetric(groups, at)))
-    }
-
-    const fn groups(
-        kernels: &'static quantize::GroupKernels,
-        rule: GroupRule,
-        at: ScalePlace,
-    ) -> Self {
-        CacheFormat(Format::Codes(Codes::Groups(kernels, rule, at)))
     }
 
     /// Returns the scales that a call computes.
@@ -346,14 +249,124 @@ impl ComputedScales {
     }
 }
 
+/// Codes with a scale, or with two numbers, per group of channels. The layout counts channels.
+///
+/// ```
+/// use rope_core::cache::{Asymmetric, CacheFormat, CacheLayout, CacheMut, GroupCodes};
+/// use rope_core::cache::{ScaleLayout, ScalePlace};
+///
+/// // 16 slots of 2 heads of 80 channels; OpenVINO's `[slots, heads, 2]` of scales and zero points
+/// let layout = CacheLayout::nhd([16, 1, 2, 80])?;
+/// let (mut codes, mut numbers) = ([0_u8; 16 * 2 * 80], [0.0_f32; 16 * 2 * 2]);
+/// let of_head = GroupCodes::U8(Asymmetric::ZeroPoint, 80);
+/// let at = ScalePlace::Separate(ScaleLayout::nh([1, 2]).with_groups(2));
+/// let format = CacheFormat::by_group(of_head, at);
+/// let keys = CacheMut::coded_with_scales(&mut codes, layout, format, &mut numbers)?;
+///
+/// // Its pages, where both numbers lie before the codes of a head.
+/// let layout = CacheLayout::nhd([16, 1, 2, 8 + 80])?.narrow_channels(8..88)?;
+/// let strides = ScaleLayout { block: 2 * 88, token: 2 * 88, head: 88 };
+/// let format = CacheFormat::by_group(of_head, ScalePlace::InBlock { first: 0, strides });
+/// let mut pages = [0_u8; 16 * 2 * 88];
+/// let keys = CacheMut::coded(&mut pages, layout, format)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GroupCodes {
+    /// MXFP4 of OCP's Microscaling Formats 1.0: codes of E2M1, two per byte, the even channel in the low half, and a
+    /// power of two (E8M0) for 32 channels. Decodes as `code * scale`.
+    ///
+    /// Codes round to nearest, ties to even, and saturate at 6; a NaN is 6. (ggml's blocks of this name, which it has
+    /// for weights, pair other channels and round ties to zero.)
+    Mxfp4(MxScale),
+    /// MXFP8 of OCP's Microscaling Formats 1.0: codes of E4M3, and a power of two (E8M0) for 32 channels. Decodes as
+    /// `code * scale`.
+    Mxfp8(MxScale),
+    /// NVFP4: codes of E2M1 as in [`GroupCodes::Mxfp4`], a scale of E4M3 for 16 channels, and a factor of the tensor
+    /// (`k_scale`). Decodes as `code * scale * factor`, in this order.
+    ///
+    /// The formulas are those of vLLM's `reshape_and_cache_nvfp4`: with `g = 1 / factor` and `m` the largest magnitude
+    /// of a group, `scale = E4M3(g (m (1 / 6)))` and `code = E2M1(x (1 / (scale (1 / g))))`, each operation rounded to
+    /// f32. A group whose scale is 0 has codes of 0. A GPU approximates the reciprocals within one unit in the last
+    /// place, so its codes and scales differ near ties.
+    Nvfp4(f32),
+    /// Codes of E4M3 with a scale for 128 channels: the code of `x / scale`, which decodes as `code * scale`. The
+    /// latent channels of DeepSeek's caches (`fp8_ds_mla` of vLLM).
+    E4m3In128(TileScale),
+    /// Codes of E4M3 with a scale for 64 channels, as [`GroupCodes::E4m3In128`].
+    E4m3In64(TileScale),
+    /// Unsigned codes of 8 bits in groups of this number of channels, which may be a whole head. The place of the
+    /// scales has two numbers of f32 for each group: the scale, then the zero point or the minimum.
+    ///
+    /// A group is a divisor of the head, and a head has at most 64.
+    U8(Asymmetric, usize),
+    /// Unsigned codes of 4 bits as [`GroupCodes::U8`], two per byte, the even channel in the high half. A group has an
+    /// even number of channels.
+    U4(Asymmetric, usize),
+}
+
+/// Codes with a scale and an offset per channel of a group of tokens ([`CacheFormat::by_channel`]).
+///
+/// ```
+/// use rope_core::cache::{CacheFormat, CacheLayout, ChannelCodes};
+///
+/// // 4 groups of 32 tokens, 2 heads of 64 channels.
+/// let layout = CacheLayout::hnd([1, 2, 128, 64])?;
+/// let keys = CacheFormat::by_channel(ChannelCodes::Kivi2, 32);
+/// assert_eq!(layout.bytes(keys)?, 4 * 2 * 64 * (2 + 2 + 32 * 2 / 8));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChannelCodes {
+    /// OpenVINO's u8 by channel (`BY_CHANNEL`): a scale and a zero point per channel, and a code of 8 bits per slot.
+    /// Decodes as `(code - zero point) * scale`.
+    ///
+    /// A group has `tokens head_dim` codes, the channels of a slot contiguous; before these, the f32 scales of all
+    /// channels, then their zero points, in little-endian bytes. With blocks of one group, this is the memory of
+    /// OpenVINO's paged keys.
+    ///
+    /// With `min` and `max` the bounds of a channel over the tokens of a group, ignoring NaNs, `scale = (max - min) (1
+    /// / 255)`, or 0.0001 if that is 0, and `zero point = -min / scale`. A code is `x (1 / scale) + zero point` by a
+    /// fused multiply-add, to the nearest integer, ties to even; a NaN has code 0. These are the formulas of its vector
+    /// code on x86.
+    U8,
+    /// OpenVINO's u4 by channel: as [`ChannelCodes::U8`] with 15 for 255, and two codes per byte, the even channel in
+    /// the high half.
+    U4,
+    /// KIVI's keys of 2 bits: a scale and a minimum in f16 per channel. The tokens of a group are a multiple of 16.
+    /// Decodes as `code * scale + minimum`, in f32.
+    ///
+    /// A group has the scales of all channels, then their minima, then the codes of one channel after another; the
+    /// codes of a channel are contiguous, the first token in the lowest bits, as in KIVI's integers of 32 bits.
+    ///
+    /// Values are rounded to f16, and so is each operation: `scale = (max - minimum) / 3`, and a code is `(x - minimum)
+    /// / scale`, at most 3, to the nearest integer, ties to even. A NaN has code 0, and a constant channel decodes to
+    /// its minimum. (In Python, KIVI decodes in f16 too.)
+    Kivi2,
+    /// KIVI's keys of 4 bits: as [`ChannelCodes::Kivi2`] with 15 for 3, and a multiple of 8 tokens.
+    Kivi4,
+}
+
+impl ChannelCodes {
+    /// All codes.
+    pub const ALL: [ChannelCodes; 4] = [
+        ChannelCodes::U8,
+        ChannelCodes::U4,
+        ChannelCodes::Kivi2,
+        ChannelCodes::Kivi4,
+    ];
+}
+
 /// The power of two that scales a group of an MX format. `m` is the largest magnitude of the group, ignoring NaNs.
 ///
 /// OCP's Microscaling Formats 1.0 defines [`MxScale::Floor`]; engines use all three.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, MxScale, ScalePlace};
+/// use rope_core::cache::{CacheFormat, GroupCodes, MxScale, ScalePlace};
 ///
-/// let format = CacheFormat::mxfp8(MxScale::Floor, ScalePlace::Inline(128));
+/// let format = CacheFormat::by_group(GroupCodes::Mxfp8(MxScale::Floor), ScalePlace::Inline(128));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -394,11 +407,11 @@ impl MxScale {
 /// The scale of a tile of E4M3, from its largest magnitude `m`, ignoring NaNs.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, ScalePlace, TileScale};
+/// use rope_core::cache::{CacheFormat, GroupCodes, ScalePlace, TileScale};
 ///
 /// // vLLM's
 /// let scale = TileScale::Quotient { least: f32::MIN_POSITIVE };
-/// let format = CacheFormat::e4m3_in_128(scale, ScalePlace::Inline(512));
+/// let format = CacheFormat::by_group(GroupCodes::E4m3In128(scale), ScalePlace::Inline(512));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -435,10 +448,10 @@ impl TileScale {
 /// code, 255 or 15.
 ///
 /// ```
-/// use rope_core::cache::{Asymmetric, CacheFormat, ScalePlace};
+/// use rope_core::cache::{Asymmetric, CacheFormat, GroupCodes, ScalePlace};
 ///
 /// // A head of 96 channels is one group, whose numbers follow its codes.
-/// let format = CacheFormat::u8(Asymmetric::Minimum, 96, ScalePlace::Inline(96));
+/// let format = CacheFormat::by_group(GroupCodes::U8(Asymmetric::Minimum, 96), ScalePlace::Inline(96));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -45,7 +45,7 @@ pub struct CacheParts<'a, const N: usize> {
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::cache::{CacheFormat, CacheLayout, CachePartsMut, ScalePlace, TileScale};
+/// use rope_core::cache::{CacheFormat, CacheLayout, CachePartsMut, GroupCodes, ScalePlace, TileScale};
 /// use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor};
 ///
 /// // DeepSeek's 656 bytes: 512 codes of E4M3 in tiles of 128, their four scales, and 64 channels of bf16.
@@ -53,7 +53,7 @@ pub struct CacheParts<'a, const N: usize> {
 /// let keys = CacheLayout::nhd([1, 64, 1, 328])?.narrow_channels(264..328)?;
 /// let scale = TileScale::Quotient { least: f32::MIN_POSITIVE };
 /// let parts = [
-///     (latents, CacheFormat::e4m3_in_128(scale, ScalePlace::Inline(512))),
+///     (latents, CacheFormat::by_group(GroupCodes::E4m3In128(scale), ScalePlace::Inline(512))),
 ///     (keys, CacheFormat::element::<half::bf16>()),
 /// ];
 /// let mut memory = [0_u16; 64 * 328];

@@ -208,7 +208,7 @@ pub enum ScalePlace {
     /// and then their scales.
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, ScaleLayout, ScalePlace, TileScale};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, GroupCodes, ScaleLayout, ScalePlace, TileScale};
     ///
     /// // An indexer's pages of 64 slots: 64 keys of 128 codes, then 64 floats.
     /// let page = 64 * (128 + 4);
@@ -219,7 +219,7 @@ pub enum ScalePlace {
     ///     first: 64 * 128,
     ///     strides: ScaleLayout { block: page, token: 4, head: 4 },
     /// };
-    /// let format = CacheFormat::e4m3_in_128(TileScale::PowerOfTwo { least: 1e-4 / 448.0 }, at);
+    /// let format = CacheFormat::by_group(GroupCodes::E4m3In128(TileScale::PowerOfTwo { least: 1e-4 / 448.0 }), at);
     /// assert_eq!(layout.bytes(format)?, 8 * page);
     /// # Ok::<(), rope_core::Error>(())
     /// ```

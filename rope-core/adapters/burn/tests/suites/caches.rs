@@ -4,8 +4,8 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
 use rope_burn::{CacheFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches};
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, MxScale, QuantFormat, QuantScale,
-    ScalePlace, Slots, TileScale,
+    Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, GroupCodes, MxScale, QuantFormat,
+    QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
@@ -98,20 +98,19 @@ fn groups(
     format: GroupFormat,
     index: usize,
 ) -> (CacheLayout, rope_core::cache::CacheFormat<'static>) {
-    use rope_core::cache::CacheFormat as Core;
-    let [codes, scales] = widths(format);
-    let layout = CacheLayout::hnd([3, 2, 4, (codes + scales) * (64 / codes)])
+    let [codes_of, scales] = widths(format);
+    let layout = CacheLayout::hnd([3, 2, 4, (codes_of + scales) * (64 / codes_of)])
         .and_then(|layout| layout.narrow_channels(0..64));
-    let at = ScalePlace::Inline(codes);
-    let core = match format {
-        GroupFormat::Mxfp4(scale) => Core::mxfp4(scale, at),
-        GroupFormat::Mxfp8(scale) => Core::mxfp8(scale, at),
-        GroupFormat::Nvfp4(factors) => Core::nvfp4(factors[index], at),
-        GroupFormat::E4m3In64(scale) => Core::e4m3_in_64(scale, at),
-        GroupFormat::U8(rule, channels) => Core::u8(rule, channels, at),
-        GroupFormat::U4(rule, channels) => Core::u4(rule, channels, at),
+    let codes = match format {
+        GroupFormat::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+        GroupFormat::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+        GroupFormat::Nvfp4(factors) => GroupCodes::Nvfp4(factors[index]),
+        GroupFormat::E4m3In64(scale) => GroupCodes::E4m3In64(scale),
+        GroupFormat::U8(rule, channels) => GroupCodes::U8(rule, channels),
+        GroupFormat::U4(rule, channels) => GroupCodes::U4(rule, channels),
         _ => unreachable!("heads have 64 channels"),
     };
+    let core = rope_core::cache::CacheFormat::by_group(codes, ScalePlace::Inline(codes_of));
     (layout.expect("a small cache"), core)
 }
 

@@ -175,7 +175,9 @@ fn codes(random: &mut Random, width: usize) -> Result<Tensor> {
 #[test]
 fn groups_have_the_bits_of_rope_core() -> Result<()> {
     use rope_candle::GroupFormat as Group;
-    use rope_candle::rope_core::cache::{self, Asymmetric, MxScale, ScalePlace, TileScale};
+    use rope_candle::rope_core::cache::{
+        self, Asymmetric, GroupCodes, MxScale, ScalePlace, TileScale,
+    };
     let mut random = Random::new("groups");
     let tile = TileScale::PowerOfTwo { least: 1e-4 };
     // Bytes of the codes of a head, and of its scales.
@@ -189,14 +191,17 @@ fn groups_have_the_bits_of_rope_core() -> Result<()> {
         (Group::U4(Asymmetric::Minimum, 32), 32, 16),
     ] {
         let (width, at) = (codes_of + scales, ScalePlace::Inline(codes_of));
-        let core = |index: usize| match format {
-            Group::Mxfp4(scale) => cache::CacheFormat::mxfp4(scale, at),
-            Group::Mxfp8(scale) => cache::CacheFormat::mxfp8(scale, at),
-            Group::Nvfp4(factors) => cache::CacheFormat::nvfp4(factors[index], at),
-            Group::E4m3In64(tile) => cache::CacheFormat::e4m3_in_64(tile, at),
-            Group::U8(rule, channels) => cache::CacheFormat::u8(rule, channels, at),
-            Group::U4(rule, channels) => cache::CacheFormat::u4(rule, channels, at),
-            _ => unreachable!("heads have 64 channels"),
+        let core = |index: usize| {
+            let codes = match format {
+                Group::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+                Group::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+                Group::Nvfp4(factors) => GroupCodes::Nvfp4(factors[index]),
+                Group::E4m3In64(tile) => GroupCodes::E4m3In64(tile),
+                Group::U8(rule, channels) => GroupCodes::U8(rule, channels),
+                Group::U4(rule, channels) => GroupCodes::U4(rule, channels),
+                _ => unreachable!("heads have 64 channels"),
+            };
+            cache::CacheFormat::by_group(codes, at)
         };
         let per_byte = HEAD_DIM / codes_of;
         let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, width * per_byte])
