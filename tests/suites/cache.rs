@@ -11,6 +11,7 @@ use rope_core::{
     Backend, Dimension, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
 use rope_tests::golden::{self, Bits, Golden};
+use rope_tests::quantize::Factor;
 use rope_tests::{Number, Source, each_element, number, quantize};
 
 use crate::models::{alike, bits};
@@ -276,6 +277,115 @@ fn every_number_is_e4m3() {
 fn every_number_is_e5m2() {
     some_numbers(QuantFormat::E5m2, IN_ORDER, 0..1 << 18);
     some_numbers(QuantFormat::E5m2Saturating, IN_ORDER, 0..1 << 18);
+}
+
+#[test]
+#[ignore = "minutes, even when optimized"]
+fn every_number_is_an_integer() {
+    some_numbers(QuantFormat::Int8Even, IN_ORDER, 0..1 << 18);
+    some_numbers(QuantFormat::Int8RoundAway, IN_ORDER, 0..1 << 18);
+}
+
+/// Tests each element of 16 bits in each lane.
+fn every_lane<E: Number>() {
+    const HEAD_DIM: usize = 1 << 11;
+    let elements: Vec<E> = (0..1 << 16).map(E::from_bits).collect();
+    let values: Vec<f32> = elements.iter().map(|x| x.to_f32()).collect();
+    for code in QuantFormat::ALL {
+        for (index, factor) in [1.0, 0.37, 3e5, 1e-30].into_iter().enumerate() {
+            let scale = (code, QuantScale::Multiply(factor.into()));
+            let mut expected = quantize::encode_head(code, Factor::Multiply(factor), &values);
+            let mut x = elements.clone();
+            x.rotate_left(index);
+            expected.rotate_left(index);
+            // The largest group has 64 lanes.
+            for _ in 0..16 {
+                x.rotate_left(4);
+                expected.rotate_left(4);
+                for backend in Backend::available() {
+                    let got = coded(backend, &x, HEAD_DIM, scale, &mut []);
+                    let doing = format!("{backend}, {code:?} of {} times {factor}", E::NAME);
+                    same_codes(code, &got, &expected, &doing);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_element_of_16_bits_in_every_lane() {
+    every_lane::<bf16>();
+    every_lane::<f16>();
+}
+
+/// Tests heads of every length, each with a scale of its own, given and computed, by the definition of one number.
+fn any_heads<E: Number>() {
+    let source = &mut Source::random("heads_of_every_length");
+    for head_dim in 1..200 {
+        let x: Vec<E> = number::values(source, 2 * head_dim);
+        let values: Vec<f32> = x.iter().map(|x| x.to_f32()).collect();
+        let heads = [&values[..head_dim], &values[head_dim..]];
+        let scales = [source.one_of(&[1.0, 0.3, 1e-30, 1e30, 1e-37]), 0.5];
+        let list = HeadScales::Each(&scales);
+        let layout = CacheLayout::nhd([1, 1, 2, head_dim]).expect("a small cache");
+        let shape = [1, 1, 2, head_dim];
+        for code in QuantFormat::ALL {
+            for (scale, factors) in [
+                (QuantScale::Divide(list), scales.map(Factor::Divide)),
+                (QuantScale::Multiply(list), scales.map(Factor::Multiply)),
+                (
+                    QuantScale::Reciprocal(list),
+                    scales.map(|scale| Factor::Multiply(1.0 / scale)),
+                ),
+            ] {
+                let head = |h: usize| quantize::encode_head(code, factors[h], heads[h]);
+                let expected = [head(0), head(1)].concat();
+                for backend in Backend::available() {
+                    let doing =
+                        format!("{backend}, {code:?}, {scale:?}, {head_dim} of {}", E::NAME);
+                    let format = CacheFormat::quantized(code, scale);
+                    let mut got = vec![0x5a; x.len()];
+                    let mut cache = CacheMut::coded(&mut got, layout, format).expect("a cache");
+                    rope(backend)
+                        .apply_into(
+                            &Tensor::new(&x, shape).expect("heads"),
+                            &mut cache.slots(0..1),
+                        )
+                        .expect("a slot that is there");
+                    same_codes(code, &got, &expected, &doing);
+                    let QuantScale::Divide(_) = scale else {
+                        continue;
+                    };
+                    let mut y = vec![0.5; got.len()];
+                    let cache = Cache::coded(&got, layout, format).expect("a cache");
+                    let mut tensor = TensorMut::new(&mut y, shape).expect("heads");
+                    rope(backend)
+                        .apply_into(&cache.slots(0..1), &mut tensor)
+                        .expect("a slot that is there");
+                    let number = |(i, &bits)| quantize::decode(code, bits) * scales[i / head_dim];
+                    let expected: Vec<f32> = got.iter().enumerate().map(number).collect();
+                    alike(&y, &expected, &doing);
+                }
+            }
+            let expected = heads.map(|head| quantize::made(code, 1e-6, head));
+            let at = ScalePlace::Separate(ScaleLayout::nh([1, 1]));
+            for backend in Backend::available() {
+                let doing = format!("{backend}, {code:?}, {head_dim} of {}", E::NAME);
+                let (mut made, computed) =
+                    ([f32::NAN; 2], QuantScale::Computed { least: 1e-6, at });
+                let got = coded(backend, &x, head_dim, (code, computed), &mut made);
+                alike(&made, &expected, &doing);
+                let factor = |h| Factor::Multiply(1.0 / expected[h]);
+                let head = |h| quantize::encode_head(code, factor(h), heads[h]);
+                same_codes(code, &got, &[head(0), head(1)].concat(), &doing);
+            }
+        }
+    }
+}
+
+#[test]
+fn heads_of_every_length() {
+    each_element!(any_heads());
 }
 
 /// Tests given scales as divisors and as factors.

@@ -581,6 +581,3 @@ impl Kernel for DecodeQ8_0<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
