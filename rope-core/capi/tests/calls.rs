@@ -17,8 +17,8 @@ use half::{bf16, f16};
 use rope::*;
 use rope_core::axes::Axes;
 use rope_core::{
-    Angles, Backend, Dimension, Direction, Element, Frequencies, FullRows, Layout, Pairing,
-    Positions, Rope, Rows, Scaling, Tensor, TensorMut, TokenAngles, Yarn,
+    Angles, Backend, Direction, Element, Frequencies, FullRows, Layout, Pairing, Positions, Rope,
+    Rows, Scaling, Tensor, TensorMut, TokenAngles, Yarn,
 };
 
 #[path = "../../../tests/src/c.rs"]
@@ -324,6 +324,12 @@ fn table(rotary_dim: usize, first: i64, tokens: usize) -> Vec<f32> {
 /// Returns joined rows as an operand's angles.
 fn joined(values: &[f32], rotary_dim: usize) -> rope_angles {
     rope_rows_joined(values.as_ptr(), values.len(), rotary_dim)
+}
+
+/// Returns the rows with these ids.
+fn by_ids<T>(rows: rope_angles, ids: &[T], number: rope_number) -> rope_angles {
+    let (values, count) = (ids.as_ptr().cast(), ids.len());
+    with!(rows; ids = values, ids_count = count, ids_number = number as i32)
 }
 
 /// Returns the bytes of ROPE_FREQUENCIES_BYTES.

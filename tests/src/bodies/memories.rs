@@ -137,9 +137,20 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
         }
         tensors
     };
+    let (mut copy, mut call, mut at) = (memory.clone(), zero(), zero::<rope_call_memory>());
+    [at.x, at.y] = place(&mut copy).map(|x| x.data);
     let [q, k] = place(&mut memory);
     // SAFETY: the tensors lie in the memory.
-    let status = unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows) };
+    let status = unsafe {
+        let prepared = rope_prepare_qk(&PLAN, &q, &k, &rows, &mut call);
+        let status = rope_rotate_qk(&PLAN, &q, &k, &rows);
+        assert_eq!(prepared, status);
+        if status == rope_status::Ok {
+            assert_eq!(rope_call_run_at(&call, &at), status);
+        }
+        status
+    };
+    assert_eq!(copy, memory, "a prepared call");
     let mut ends = Packed::default();
     if status != rope_status::Ok {
         assert_eq!(memory, before, "{status:?} has written");

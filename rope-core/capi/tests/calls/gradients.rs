@@ -32,10 +32,7 @@ fn the_gradients_match_rope_core() {
     let dy: Vec<bf16> = y.iter().rev().copied().collect();
     let [of_y, of_dy] = [&y, &dy].map(|x| Tensor::new(x, SHAPE).expect("valid"));
     let (rope, c_plan) = (Rope::new(Pairing::Half), plan(rope_pairing::Half));
-    let into = rope_plan {
-        output_pairing: rope_pairing::Interleaved as i32,
-        ..c_plan
-    };
+    let into = with!(c_plan; output_pairing = rope_pairing::Interleaved as i32);
     let (y, dy) = (view(&y, SHAPE), view(&dy, SHAPE));
     use rope_gradient_kind::{AnglesOfInput, Channels, CosSin};
     for kind in [AnglesOfInput, CosSin, Channels] {
@@ -65,14 +62,8 @@ fn the_reductions_match_rope_core() {
     const SHAPE: [usize; 3] = [4, HEADS, 8];
     const AXES: usize = 2;
     const ROW: usize = HEADS * 8;
-    let [
-        mut angles,
-        mut factors,
-        mut cos,
-        mut sin,
-        mut c_cos,
-        mut c_sin,
-    ] = [(); 6].map(|()| begun(SHAPE));
+    let [mut angles, mut factors] = [(); 2].map(|()| begun(SHAPE));
+    let [mut cos, mut sin, mut c_cos, mut c_sin] = [(); 4].map(|()| begun(SHAPE));
     factors.reverse();
     let coordinates: Vec<f64> = (0..4 * AXES).map(|i| i as f64 / 3.0 - 1.0).collect();
     let inverse: Vec<f64> = (0..AXES * ROW).map(|i| 1.0 / (i + 3) as f64).collect();
@@ -83,22 +74,16 @@ fn the_reductions_match_rope_core() {
     let gradients = PairGradients::new(&mut angles, SHAPE).expect("valid");
     let listed = Positions::real_axis_major(&*coordinates);
     let of_factors = PairGradients::new(&mut factors, SHAPE).expect("valid");
-    gradients
-        .frequencies(listed, AXES, &mut expected)
-        .expect("valid");
-    gradients
-        .positions(&inverse, AXES, &mut of_positions)
-        .expect("valid");
-    gradients
-        .cos_sin(&of_factors, &rows, &mut cos, &mut sin)
-        .expect("valid");
+    let done = [
+        gradients.frequencies(listed, AXES, &mut expected),
+        gradients.positions(&inverse, AXES, &mut of_positions),
+        gradients.cos_sin(&of_factors, &rows, &mut cos, &mut sin),
+    ];
+    assert_eq!(done, [Ok(()); 3]);
     let total = gradients.total();
 
-    let listed = positions(
-        rope_positions_kind::AxisMajor,
-        &coordinates,
-        rope_number::F64,
-    );
+    let axis_major = rope_positions_kind::AxisMajor;
+    let listed = positions(axis_major, &coordinates, rope_number::F64);
     let (c_angles, c_factors) = (sums(&mut angles, SHAPE), sums(&mut factors, SHAPE));
     let (mut got, mut c_positions, mut c_total) = ([0.25; AXES * ROW], [0.5; 4 * AXES], 0.0);
     let (out, list, rows) = (got.as_mut_ptr(), inverse.as_ptr(), joined(&table, 16));
@@ -126,7 +111,8 @@ fn the_reductions_match_rope_core() {
 }
 
 /// All that a backward pass names, to be spoilt.
-struct Arguments {
+#[derive(Clone, Copy)]
+struct Named {
     plan: rope_plan,
     y: rope_operand,
     dy: rope_operand,
@@ -135,60 +121,71 @@ struct Arguments {
     angles: rope_pair_gradients,
 }
 
-/// A backward pass is refused, in place and into another tensor alike, and nothing is written.
-#[test]
-fn backward_refusals() {
-    let table = vec![0.5_f32; TOKENS * 2 * PAIRS];
-    let [mut y, mut dy, mut dx] = [(); 3].map(|()| values::<f32>(LEN));
-    let (mut angles, norm) = (begun(SUMS), norm(rope_norm_formula::Llama4));
-    let [of_y, of_dy, of_dx] = [&mut y, &mut dy, &mut dx].map(|x| tensor(x, SHAPE));
-    let right_angles = sums(&mut angles, SUMS);
-    let mut refusals = Refusals::default();
-    type Spoil<'a> = &'a dyn Fn(&mut Arguments);
-    let spoils: [Spoil<'_>; 18] = [
-        &|a| a.plan.norm = &norm,
-        &|a| a.plan.direction = rope_direction::Transpose as i32,
-        &|a| a.plan.backend = 99,
-        &|a| a.y.layout = layout([2, 5, 3, 32]),
-        &|a| a.y.element = rope_element::Bf16 as i32,
-        &|a| a.dy.data = null_mut(),
-        &|a| a.dy.data = a.y.data,
-        &|a| a.rows.len -= 1,
-        &|a| a.rows.cos = a.angles.sums.cast(),
-        &|a| a.angles.sums = null_mut(),
-        &|a| a.angles.sums = a.angles.sums.wrapping_byte_add(4),
-        &|a| a.angles.rows = usize::MAX,
-        &|a| (a.angles.rows, a.angles.pairs) = (0, usize::MAX),
-        &|a| a.angles.rows -= 1,
-        &|a| a.angles.heads = 2,
-        &|a| a.angles.pairs -= 1,
-        &|a| a.angles.sums = a.y.data.cast(),
-        &|a| a.angles.sums = a.dy.data.cast(),
-    ];
-    for spoil in spoils {
-        let mut arguments = Arguments {
-            plan: plan(rope_pairing::Half),
-            y: of_y,
-            dy: of_dy,
-            dx: of_dx,
-            rows: joined(&table, 2 * PAIRS),
-            angles: right_angles,
-        };
-        spoil(&mut arguments);
-        let Arguments {
+impl Named {
+    /// Runs a pass in place and one into another tensor, which refuses the same: of overlaps it names another memory.
+    fn call(&self) -> rope_status {
+        let Named {
             plan,
             y,
             dy,
             dx,
             rows,
             angles,
-        } = &arguments;
-        refused!(refusals, rope_backward(plan, y, dy, rows, angles));
+        } = self;
         // Where it is read only, `dy` may lie where `y` does.
-        if dy.data != y.data {
-            refused!(refusals, rope_backward_into(plan, y, dy, dx, rows, angles));
+        let into = (dy.data != y.data).then(|| {
+            (
+                call!(rope_backward_into(plan, y, dy, dx, rows, angles)),
+                detail(),
+            )
+        });
+        let status = call!(rope_backward(plan, y, dy, rows, angles));
+        if let Some((into, text)) = into {
+            assert_eq!(into, status, "{text}");
+            assert!(
+                status == rope_status::MemoryOverlap || text == detail(),
+                "{text}"
+            );
         }
+        status
     }
+}
+
+/// A backward pass is refused, in place and into another tensor alike, and nothing is written.
+#[test]
+fn backward_refusals() {
+    let table = vec![0.5_f32; TOKENS * 2 * PAIRS];
+    let [mut y, mut dy, mut dx] = [(); 3].map(|()| values::<f32>(LEN));
+    let (mut angles, norm) = (begun(SUMS), norm(rope_norm_formula::Llama4));
+    let right = Named {
+        plan: plan(rope_pairing::Half),
+        y: tensor(&mut y, SHAPE),
+        dy: tensor(&mut dy, SHAPE),
+        dx: tensor(&mut dx, SHAPE),
+        rows: joined(&table, 2 * PAIRS),
+        angles: sums(&mut angles, SUMS),
+    };
+    let mut refusals = Refusals::default();
+    spoil!(refusals, right => right.call();
+        right.plan.norm = &norm;
+        right.plan.direction = rope_direction::Transpose as i32;
+        right.plan.backend = 99;
+        right.y.layout = layout([2, 5, 3, 32]);
+        right.y.element = rope_element::Bf16 as i32;
+        right.dy.data = null_mut();
+        right.dy.data = right.y.data;
+        right.rows.len -= 1;
+        right.rows.cos = right.angles.sums.cast();
+        right.angles.sums = null_mut();
+        right.angles.sums = right.angles.sums.wrapping_byte_add(4);
+        right.angles.rows = usize::MAX;
+        (right.angles.rows, right.angles.pairs) = (0, usize::MAX);
+        right.angles.rows -= 1;
+        right.angles.heads = 2;
+        right.angles.pairs -= 1;
+        right.angles.sums = right.y.data.cast();
+        right.angles.sums = right.dy.data.cast();
+    );
     for x in [y, dy, dx] {
         assert_eq!(x, values::<f32>(LEN));
     }
@@ -208,13 +205,9 @@ fn refusals() {
         sums(&mut first, SUMS),
         sums(&mut second, SUMS),
     );
-    let fewer = rope_pair_gradients { rows: 4, ..sin };
-    let odd = rope_pair_gradients { pairs: 1, ..cos };
-    let one_head = rope_pair_gradients { heads: 1, ..sin };
-    let changes = rope_plan {
-        output_pairing: rope_pairing::Interleaved as i32,
-        ..plan
-    };
+    let (fewer, odd) = (with!(sin; rows = 4), with!(cos; pairs = 1));
+    let one_head = with!(sin; heads = 1);
+    let changes = with!(plan; output_pairing = rope_pairing::Interleaved as i32);
     let zeros = vec![0.0_f32; TOKENS * 2 * PAIRS];
     let rows = joined(&zeros, 2 * PAIRS);
     let [right, more] = [0, 1].map(|more| rope_positions_range(0, TOKENS + more));

@@ -18,61 +18,46 @@ const BEFORE: [u32; SLOTS * RECORD / 4] = [0x5a5a_5a5a; SLOTS * RECORD / 4];
 
 /// Returns the parts of a record in memory.
 fn record(memory: &mut [u32]) -> [rope_cache; 2] {
-    let layout = |width, channels| rope_cache_layout {
-        channels,
-        ..nhd([1, SLOTS, 1, width])
-    };
-    let scale = rope_quant_scale {
-        group: rope_group_scale::Quotient as i32,
-        least: f32::MIN_POSITIVE,
-        behind: LATENT,
-        ..quant_scale(ScaleKind::MadeInline, 0.0)
-    };
-    let (latent, key) = (
-        layout(RECORD, [0, LATENT]),
-        layout(RECORD / 2, [(LATENT + 4) / 2, RECORD / 2]),
+    let scale = with!(
+        quant_scale(ScaleKind::MadeInline, 0.0);
+        group = rope_group_scale::Quotient as i32, least = f32::MIN_POSITIVE, behind = LATENT
     );
-    [(Format::E4m3In128, latent), (Format::Bf16, key)].map(|(format, layout)| rope_cache {
-        scale,
-        ..cache(memory, format, layout)
+    let latent = (Format::E4m3In128, RECORD, [0, LATENT]);
+    let key = (Format::Bf16, RECORD / 2, [(LATENT + 4) / 2, RECORD / 2]);
+    [latent, key].map(|(format, width, channels)| {
+        let layout = with!(nhd([1, SLOTS, 1, width]); channels = channels);
+        with!(cache(memory, format, layout); scale = scale)
     })
 }
 
 /// Returns an operand with a second part.
 fn with_part(first: rope_operand, second: &rope_operand) -> rope_operand {
-    rope_operand {
-        next: second,
-        ..first
-    }
+    with!(first; next = &raw const *second)
 }
 
 /// Writes from one tensor and from parts, moves the keys, and reads into parts.
 #[test]
 fn one_memory() {
     let x = values::<f32>(TOKENS * HEAD);
-    let [mut latent, mut key]: [Vec<f32>; 2] = Default::default();
-    for head in x.chunks(HEAD) {
-        latent.extend_from_slice(&head[..LATENT]);
-        key.extend_from_slice(&head[LATENT..]);
-    }
-    let scale = TileScale::Quotient {
-        least: f32::MIN_POSITIVE,
-    };
+    let latent: Vec<f32> = x
+        .chunks(HEAD)
+        .flat_map(|head| head[..LATENT].to_vec())
+        .collect();
+    let key: Vec<f32> = x
+        .chunks(HEAD)
+        .flat_map(|head| head[LATENT..].to_vec())
+        .collect();
+    let least = f32::MIN_POSITIVE;
     let layout = |width, channels| {
         let whole = CacheLayout::nhd([1, SLOTS, 1, width]);
         let part = whole.and_then(|whole| whole.narrow_channels(channels));
         part.expect("channels of a head")
     };
-    let parts = [
-        (
-            layout(RECORD, 0..LATENT),
-            CacheFormat::by_group(GroupCodes::E4m3In128(scale), ScalePlace::Inline(LATENT)),
-        ),
-        (
-            layout(RECORD / 2, (LATENT + 4) / 2..RECORD / 2),
-            CacheFormat::element::<bf16>(),
-        ),
-    ];
+    let at = ScalePlace::Inline(LATENT);
+    let codes = CacheFormat::by_group(GroupCodes::E4m3In128(TileScale::Quotient { least }), at);
+    let key_layout = layout(RECORD / 2, (LATENT + 4) / 2..RECORD / 2);
+    let key_format = CacheFormat::element::<bf16>();
+    let parts = [(layout(RECORD, 0..LATENT), codes), (key_layout, key_format)];
     let mut expected = BEFORE.map(u32::to_ne_bytes);
     let mut there = CachePartsMut::new(expected.as_flattened_mut(), parts).expect("parts that fit");
     let theta = Frequencies::new(KEY, 10_000.0, &Scaling::Default).expect("valid");
@@ -82,23 +67,20 @@ fn one_memory() {
         theta.at(5..7).expect("valid"),
         theta.shift(&[-3_i64, 4]).expect("valid"),
     );
-    rope.rotate_into(&whole, &mut there.slots(1..3), &angles)
-        .expect("operands that fit");
-    rope.rotate(&mut there.slots(1..3), &moves)
-        .expect("operands that fit");
     let mut read = vec![0.0_f32; TOKENS * HEAD];
     let y = &mut TensorMut::new(&mut read, [1, TOKENS, 1, HEAD]).expect("a valid tensor");
-    rope.apply_into(&there.as_parts().slots(1..3), y)
-        .expect("operands that fit");
+    let done = [
+        rope.rotate_into(&whole, &mut there.slots(1..3), &angles),
+        rope.rotate(&mut there.slots(1..3), &moves),
+        rope.apply_into(&there.as_parts().slots(1..3), y),
+    ];
+    assert_eq!(done, [Ok(()); 3]);
 
     let (made, at) = (Owned::new(KEY), rope_positions_range(5, TOKENS));
     let deltas = [-3_i64, 4];
     let moves = positions(rope_positions_kind::PerToken, &deltas, rope_number::I64);
     let (angles, moves) = (rope_angles_at(made.0, &at), moved_by(made.0, &moves));
-    let plan = rope_plan {
-        first_channel: LATENT,
-        ..plan(rope_pairing::Half)
-    };
+    let plan = with!(plan(rope_pairing::Half); first_channel = LATENT);
     let keys = view(&key, [1, TOKENS, 1, KEY]);
     for source in [
         view(&x, [1, TOKENS, 1, HEAD]),
@@ -157,27 +139,20 @@ fn refusals() {
     let (slots, plan) = (range(1, TOKENS), plan(rope_pairing::Half));
     let right = record(&mut memory);
     let call = |parts: &[rope_cache; 2], third: *const rope_operand| {
-        let second = rope_operand {
-            next: third,
-            ..in_slots(&parts[1], null())
-        };
+        let second = with!(in_slots(&parts[1], null()); next = third);
         let target = with_part(in_slots(&parts[0], &slots), &second);
         call!(rope_apply_into(&plan, &source, &target))
     };
-    let (mut within, mut later) = (right, right);
-    within[1].layout.channels = [LATENT / 2, LATENT / 2 + KEY];
+    let channels = [LATENT / 2, LATENT / 2 + KEY];
+    let within = [right[0], with!(right[1]; layout.channels = channels)];
     // A memory that begins in the other one.
-    later[1].memory = later[1].memory.wrapping_byte_add(4);
-    later[1].bytes -= 4;
+    let (memory_at, bytes) = (right[1].memory.wrapping_byte_add(4), right[1].bytes - 4);
+    let later = [right[0], with!(right[1]; memory = memory_at, bytes = bytes)];
     let second = in_slots(&right[1], null());
     let target = with_part(in_slots(&right[0], &slots), &second);
     let (mut prepared, rows) = (zero(), [0.0_f32; TOKENS * KEY]);
     let angles = joined(&rows, KEY);
-    let output = rope_output {
-        y: &target,
-        rows: &angles,
-        groups: 0,
-    };
+    let output = with!(zero::<rope_output>(); y = &raw const target, rows = &raw const angles);
     refused!(
         refusals,
         call(&right, &second),
@@ -188,10 +163,7 @@ fn refusals() {
         rope_rotate_qk(&plan, &target, &source, &angles),
     );
     // Null is no second part.
-    let odd = rope_operand {
-        next: target.next.wrapping_byte_add(1),
-        ..target
-    };
+    let odd = with!(target; next = target.next.wrapping_byte_add(1));
     refused!(refusals, rope_apply_into(&plan, &source, &odd));
     assert!(memory == BEFORE, "it has written");
     compare!(refusals, "parts");

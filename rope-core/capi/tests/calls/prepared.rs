@@ -1,5 +1,5 @@
-//! Prepared calls at other memory, and their refusals. The bodies prepare every call of a verb and run it at a copy of
-//! the target.
+//! Prepared calls at other memory, and their refusals. The bodies prepare every call of a verb, and Q and K of packed
+//! rows, and run it at a copy of the target.
 
 use std::cell::Cell;
 
@@ -49,10 +49,7 @@ fn rotations_in_place() {
     };
     let ([cos, sin], [cos_2, sin_2]) = (apart(&first), apart(&second));
     let (ids, turned) = ([0_i32, 1, 2, 3, 4], [4_i32, 3, 2, 1, 0]);
-    let listed = with!(
-        joined(&first, 48);
-        ids = ids.as_ptr().cast(), ids_count = TOKENS, ids_number = rope_number::I32 as i32
-    );
+    let listed = by_ids(joined(&first, 48), &ids, rope_number::I32);
     let backwards: Vec<f32> = first.chunks(48).rev().flatten().copied().collect();
     let (made, here) = (Owned::new(48), rope_positions_range(3, TOKENS));
     let there = rope_positions_range(70, TOKENS);
@@ -97,45 +94,6 @@ fn rotations_in_place() {
         assert_eq!(b, once);
         ok!(run_at(&call, &x_at(b.as_mut_ptr())));
         assert_eq!(b, rotated(&once, &first, half, SHAPE));
-    }
-}
-
-/// Q and K, one after the other and between one another.
-#[test]
-fn q_and_k() {
-    let (head_dim, table) = (48, rows(3));
-    let rows = joined(&table, head_dim);
-    let (plan, mut call) = (plan(rope_pairing::Half), zero());
-    for (strides, k_from) in [
-        ([3 * head_dim, 2 * head_dim], TOKENS * 3 * head_dim),
-        ([5 * head_dim, 5 * head_dim], 3 * head_dim),
-    ] {
-        let whole = values::<bf16>(TOKENS * 5 * head_dim);
-        let [mut a, mut b, mut expected] = [(); 3].map(|()| whole.clone());
-        let part = |x: &mut [bf16], heads: usize, stride: usize| {
-            let shape = [1, TOKENS, heads, head_dim];
-            let strides = [TOKENS * stride, stride, head_dim];
-            with!(tensor(x, [1, 1, 1, 1]); layout = rope_layout { shape, strides })
-        };
-        let both = |x: &mut [bf16]| {
-            let q = part(x, 3, strides[0]);
-            [q, part(&mut x[k_from..], 2, strides[1])]
-        };
-        for part in both(&mut expected) {
-            ok!(rope_rotate(&plan, &part, &rows));
-        }
-        let [q, k] = both(&mut a);
-        ok!(rope_prepare_qk(&plan, &q, &k, &rows, &mut call));
-        assert!(a == whole);
-        ok!(rope_call_run(&call));
-        let [q, k] = both(&mut b);
-        let at = with!(x_at(q.data); y = k.data);
-        ok!(run_at(&call, &at));
-        assert!(a == expected && b == expected);
-        // K one head earlier lies over Q.
-        let at = with!(at; y = at.y.wrapping_byte_sub(2 * head_dim));
-        assert_eq!(run_at(&call, &at), rope_status::MemoryOverlap);
-        assert!(b == expected);
     }
 }
 
@@ -374,28 +332,4 @@ fn one_token() {
     // Messages count bytes, so both 16-bit elements give one text.
     assert_eq!(of_f16, of_bf16);
     compare!(Refusals(of_f32 + &of_f16), "one_token");
-}
-
-/// Copies on several threads, each at memory of its own.
-#[test]
-fn threads() {
-    struct Shared(rope_call);
-    // SAFETY: each thread runs it at memory of its own.
-    unsafe impl Sync for Shared {}
-    let (table, x, mut call) = (rows(3), values::<f32>(LEN), zero());
-    let mut a = x.clone();
-    let (view, plan) = (tensor(&mut a, SHAPE), plan(rope_pairing::Half));
-    ok!(rope_prepare(&plan, &view, &joined(&table, 48), &mut call));
-    let shared = &Shared(call);
-    let expected = &rotated(&x, &table, Pairing::Half, SHAPE);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            let mut own = x.clone();
-            scope.spawn(move || {
-                let Shared(call) = shared;
-                ok!(run_at(call, &x_at(own.as_mut_ptr())));
-                assert!(own == *expected);
-            });
-        }
-    });
 }

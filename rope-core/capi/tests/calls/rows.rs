@@ -25,16 +25,6 @@ fn call<E: Number>(
     (status, x)
 }
 
-/// Returns ids of rows.
-fn by_ids<T>(rows: rope_angles, ids: &[T], number: rope_number) -> rope_angles {
-    rope_angles {
-        ids: ids.as_ptr().cast(),
-        ids_count: ids.len(),
-        ids_number: number as i32,
-        ..rows
-    }
-}
-
 /// Rows apart, with ids and a factor, of a plan that divides by them.
 #[test]
 fn rows_of_the_caller() {
@@ -48,49 +38,33 @@ fn rows_of_the_caller() {
         .expect("valid");
     let rope = Rope::new(Pairing::Half).with_direction(Direction::Inverse);
     let expected = rotated::<f32>(rope, &table.gather(&ids).expect("valid"), shape);
-    let plan = rope_plan {
-        direction: rope_direction::Inverse as i32,
-        ..plan(rope_pairing::Half)
-    };
-    let apart = rope_angles {
-        attention_factor: 1.5,
-        ..rope_rows_apart(cos.as_ptr(), sin.as_ptr(), 4, 4, 8)
-    };
+    let plan = with!(plan(rope_pairing::Half); direction = rope_direction::Inverse as i32);
+    let apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), 4, 4, 8);
+    let apart = with!(apart; attention_factor = 1.5);
     let right = by_ids(apart, &ids, rope_number::U32);
     assert_eq!(call(&plan, &right, shape), (rope_status::Ok, expected));
 
     let mut refusals = Refusals::default();
-    type Spoil = fn(&mut rope_angles);
-    let spoils: [Spoil; 8] = [
-        |rows| rows.ids_number = rope_number::F32 as i32,
-        |rows| rows.len = 12,
-        |rows| rows.len = 14,
-        |rows| rows.width = 5,
-        // Two rows that keep their values twice, which these do not.
-        |rows| rows.width = 8,
-        |rows| rows.attention_factor = 0.0,
-        // The rows have another magnitude.
-        |rows| rows.attention_factor = 1.0,
-        |rows| rows.ids_count = usize::MAX,
-    ];
-    let mut refused = |rows: &rope_angles| {
-        refusals.add(call::<f32>(&plan, rows, shape).0, "rows");
-    };
-    for spoil in spoils {
-        let mut rows = right;
-        spoil(&mut rows);
-        refused(&rows);
-    }
     // PyTorch's cos without its sin, as rows of both.
     let twice: Vec<f32> = cos.chunks(4).flat_map(|row| row.repeat(2)).collect();
-    refused(&joined(&twice, 8));
-    refused(&joined(&twice[..31], 8));
+    spoil!(refusals, right => call::<f32>(&plan, &right, shape).0;
+        right.ids_number = rope_number::F32 as i32;
+        right.len = 12;
+        right.len = 14;
+        right.width = 5;
+        // Two rows that keep their values twice, which these do not.
+        right.width = 8;
+        right.attention_factor = 0.0;
+        // The rows have another magnitude.
+        right.attention_factor = 1.0;
+        right.ids_count = usize::MAX;
+    );
+    for joined in [joined(&twice, 8), joined(&twice[..31], 8)] {
+        refusals.add(call::<f32>(&plan, &joined, shape).0, "joined rows");
+    }
     let mut x = values::<f32>(3 * 8);
     let view = tensor(&mut x, shape);
-    let inside = rope_angles {
-        ids: view.data,
-        ..right
-    };
+    let inside = with!(right; ids = view.data.cast_const());
     refused!(refusals, rope_rotate(&plan, &view, &inside));
     assert_eq!(x, values::<f32>(3 * 8));
     compare!(refusals, "rows");
@@ -123,25 +97,15 @@ fn full_width_rows() {
         let rope = Rope::new(Pairing::Half).with_direction(of_plan);
         let expected = rotated::<bf16>(rope, &of_core, SHAPE);
         for form in forms {
-            let rows = rope_angles {
-                full_width: 1,
-                rotary_dim,
-                ..form
-            };
-            assert_eq!(
-                call(&plan, &rows, SHAPE),
-                (rope_status::Ok, expected.clone())
-            );
+            let rows = with!(form; full_width = 1, rotary_dim = rotary_dim);
+            let (status, x) = call::<bf16>(&plan, &rows, SHAPE);
+            assert!(status == rope_status::Ok && x == expected);
         }
     }
     plan.direction = rope_direction::Inverse as i32;
-    let (mut storage, mut inverted) = (vec![0.0; both.len()], zero());
-    let (memory, len) = (storage.as_mut_ptr(), storage.len());
-    let mut refusals = Refusals::default();
-    refused!(
-        refusals,
-        rope_rows_invert(&apart, memory, len, &mut inverted)
-    );
+    let (mut storage, mut refusals) = (vec![0.0; both.len()], Refusals::default());
+    let (out, len) = (storage.as_mut_ptr(), storage.len());
+    refused!(refusals, rope_rows_invert(&apart, out, len, &mut zero()));
     for rows in [
         apart,
         full_rows(cos, sin, 1, 3),
@@ -176,20 +140,12 @@ fn rows_of_each_head() {
     // `[tokens, heads, 2 * pairs]`, apart and joined.
     let rows = Rows::new(&both, [TOKENS * HEADS, 2 * PAIRS]);
     let rows = rows.and_then(|rows| rows.with_heads(HEADS)).expect("valid");
-    let right = rope_angles {
-        heads: HEADS,
-        ..joined(&both, 2 * PAIRS)
-    };
-    let apart = rope_angles {
-        heads: HEADS,
-        ..rope_rows_apart(cos, sin, HEADS * TOKENS, PAIRS, 2 * PAIRS)
-    };
+    let apart = rope_rows_apart(cos, sin, HEADS * TOKENS, PAIRS, 2 * PAIRS);
+    let [right, apart] = [joined(&both, 2 * PAIRS), apart].map(|rows| with!(rows; heads = HEADS));
     let expected = rotated::<f32>(rope, &rows, SHAPE);
     for rows in [right, apart] {
-        assert_eq!(
-            call(&plan, &rows, SHAPE),
-            (rope_status::Ok, expected.clone())
-        );
+        let (status, x) = call::<f32>(&plan, &rows, SHAPE);
+        assert!(status == rope_status::Ok && x == expected);
     }
     // Ids are those of tokens.
     let (ids, two) = ([3, 0], [1, 2, HEADS, 2 * PAIRS]);
@@ -206,48 +162,31 @@ fn rows_of_each_head() {
     of_core.inverted(&mut expected).expect("valid");
     assert_eq!(storage, expected);
     ok!(rope_rotate(&plan, &tensor(&mut x, SHAPE), &inverted));
-    for (got, was) in x.iter().zip(values::<f32>(x.len())) {
-        assert!(
-            (got - was).abs() <= 1e-6 * was.abs().max(1.0),
-            "{got} for {was}"
-        );
-    }
+    let start = values::<f32>(x.len());
+    let undone = |(got, was): (&f32, &f32)| (got - was).abs() <= 1e-6 * was.abs().max(1.0);
+    assert!(x.iter().zip(&start).all(undone), "{x:?} for {start:?}");
 
-    let mut refusals = Refusals::default();
-    let mut refused = |rows: &rope_angles, shape| {
-        refusals.add(call::<f32>(&plan, rows, shape).0, "rows");
-    };
-    refused(&strided, [1, TOKENS, 2, 2 * PAIRS]);
-    refused(&rope_angles { heads: 5, ..right }, SHAPE);
-    type Spoil = fn(&mut rope_angles);
-    let spoils: [Spoil; 5] = [
-        |rows| rows.len -= 1,
-        |rows| rows.rotary_dim = 2,
-        |rows| rows.sin = null(),
-        |rows| rows.layout.strides = [usize::MAX; 3],
+    let (mut refusals, shape) = (Refusals::default(), SHAPE);
+    spoil!(refusals, strided => call::<f32>(&plan, &strided, shape).0;
+        strided.len -= 1;
+        strided.rotary_dim = 2;
+        strided.sin = null();
+        strided.layout.strides = [usize::MAX; 3];
         // Two sequences that lie apart are no four tokens.
-        |rows| {
-            rows.layout.shape = [2, 2, HEADS, PAIRS];
-            rows.layout.strides = [PAIRS, 2 * PAIRS, TOKENS * PAIRS];
-        },
-    ];
-    for spoil in spoils {
-        let mut rows = strided;
-        spoil(&mut rows);
-        refused(&rows, SHAPE);
-    }
+        {
+            strided.layout.shape = [2, 2, HEADS, PAIRS];
+            strided.layout.strides = [PAIRS, 2 * PAIRS, TOKENS * PAIRS];
+        };
+    );
     let [mut q, mut k] = [HEADS, 2].map(|heads| values::<f32>(TOKENS * heads * 2 * PAIRS));
-    let (whole, fewer) = (
-        tensor(&mut q, SHAPE),
-        tensor(&mut k, [1, TOKENS, 2, 2 * PAIRS]),
-    );
-    let (mut zeros, own) = (
-        vec![0.0; both.len()],
-        rope_rows_joined(out, room, 2 * PAIRS),
-    );
+    let (whole, two_heads) = (tensor(&mut q, SHAPE), [1, TOKENS, 2, 2 * PAIRS]);
+    let (fewer, mut zeros) = (tensor(&mut k, two_heads), vec![0.0; both.len()]);
+    let own = rope_rows_joined(out, room, 2 * PAIRS);
     let no_inverse = joined(&zeros, 2 * PAIRS);
     refused!(
         refusals,
+        rope_rotate(&plan, &fewer, &strided),
+        rope_rotate(&plan, &whole, &with!(right; heads = 5)),
         rope_rotate_qk(&plan, &whole, &fewer, &strided),
         rope_rotate_qk(&plan, &fewer, &whole, &strided),
         rope_rows_invert(&strided, out, room - 1, &mut inverted),
