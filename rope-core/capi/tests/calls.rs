@@ -220,19 +220,12 @@ fn view<E: Number>(x: &[E], shape: [usize; 4]) -> rope_operand {
 }
 
 fn plan(pairing: rope_pairing) -> rope_plan {
-    rope_plan {
-        pairing: pairing as i32,
-        ..zero()
-    }
+    with!(zero::<rope_plan>(); pairing = pairing as i32)
 }
 
 /// Returns a plan with half pairing and stages.
 fn stages(norm: *const rope_norm, scale: *const rope_scale) -> rope_plan {
-    rope_plan {
-        norm,
-        scale,
-        ..plan(rope_pairing::Half)
-    }
+    with!(plan(rope_pairing::Half); norm = norm, scale = scale)
 }
 
 fn norm(formula: rope_norm_formula) -> rope_norm {
@@ -258,66 +251,46 @@ fn ids<T>(values: &[T], number: rope_number) -> rope_ids {
 }
 
 fn range(first: usize, count: usize) -> rope_slots {
-    rope_slots {
-        kind: rope_slots_kind::Range as i32,
-        first,
-        count,
-        ..zero()
-    }
+    with!(zero::<rope_slots>(); kind = rope_slots_kind::Range as i32, first = first, count = count)
 }
 
 fn mapping<T>(slots: &[T], number: rope_number) -> rope_slots {
-    rope_slots {
-        kind: rope_slots_kind::Mapping as i32,
-        slots: ids(slots, number),
-        ..zero()
-    }
+    let slots = ids(slots, number);
+    with!(zero::<rope_slots>(); kind = rope_slots_kind::Mapping as i32, slots = slots)
 }
 
 /// Returns the layout of a cache whose blocks have the slots, heads and channels in this order.
 fn nhd([blocks, size, heads, head_dim]: [usize; 4]) -> rope_cache_layout {
-    rope_cache_layout {
-        kind: rope_cache_layout_kind::Nhd as i32,
-        extents: [blocks, size, heads, head_dim, 0],
-        ..zero()
-    }
+    let (kind, extents) = (
+        rope_cache_layout_kind::Nhd,
+        [blocks, size, heads, head_dim, 0],
+    );
+    with!(zero::<rope_cache_layout>(); kind = kind as i32, extents = extents)
 }
 
 /// Returns a cache in all of this memory.
 fn cache<T>(memory: &mut [T], format: rope_cache_format, layout: rope_cache_layout) -> rope_cache {
-    rope_cache {
-        memory: memory.as_mut_ptr().cast(),
-        bytes: size_of_val(memory),
-        format: format as i32,
-        layout,
-        ..zero()
-    }
+    let (data, bytes) = (memory.as_mut_ptr().cast(), size_of_val(memory));
+    with!(zero::<rope_cache>(); memory = data, bytes = bytes, format = format as i32, layout = layout)
 }
 
 fn quant_scale(kind: rope_quant_scale_kind, same: f32) -> rope_quant_scale {
-    rope_quant_scale {
-        kind: kind as i32,
-        same,
-        ..zero()
-    }
+    with!(zero::<rope_quant_scale>(); kind = kind as i32, same = same)
 }
 
 fn positions<T>(kind: rope_positions_kind, values: &[T], number: rope_number) -> rope_positions {
-    rope_positions {
-        kind: kind as i32,
-        ..rope_positions_per_token(values.as_ptr().cast(), values.len(), number as i32)
-    }
+    let values = (values.as_ptr().cast(), values.len());
+    with!(rope_positions_per_token(values.0, values.1, number as i32); kind = kind as i32)
 }
 
 /// Returns joined rows of frequencies at positions from one on.
 fn table(rotary_dim: usize, first: i64, tokens: usize) -> Vec<f32> {
     let frequencies = Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("valid");
     let mut values = vec![0.0; tokens * rotary_dim];
-    let angles = frequencies.at(first..first + tokens as i64);
-    angles
-        .expect("positions")
-        .rows_in(&mut values)
-        .expect("room");
+    let angles = frequencies
+        .at(first..first + tokens as i64)
+        .expect("positions");
+    angles.rows_in(&mut values).expect("room");
     values
 }
 

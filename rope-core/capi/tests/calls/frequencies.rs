@@ -55,95 +55,49 @@ fn every_scaling_matches_rope_core() {
     let (short, long) = (list(1.0), list(40.0));
     let alphas: Vec<f64> = (0..32).map(|i| f64::from(i) / -8.0).collect();
     let singles: Vec<f32> = (0..32).map(|i| 2.0 + i as f32).collect();
-    let c = rope_scaling {
-        kind: 0,
-        untruncated: 1,
-        factor: 8.0,
-        original_context: 4096,
-        max_position_embeddings: 2048,
-        length: 9000,
-        low_freq_factor: 1.25,
-        high_freq_factor: 4.5,
-        beta_fast: 31.0,
-        beta_slow: 1.5,
-        attention_factor: 1.75,
-        mscale: 0.75,
-        mscale_all_dim: 0.875,
-        alpha: 1000.0,
-        mixed_b: 0.625,
-        ntk_factor: 0.9375,
-        extrapolation_factor: 0.8125,
-        partial_rotary_factor: 0.5,
-        min_period: 0.25,
-        max_period: 64.0,
-        short_factor: short.as_ptr(),
-        long_factor: long.as_ptr(),
-        alphas: alphas.as_ptr(),
-        freq_factors: singles.as_ptr(),
-        count: 32,
-    };
-    let (factor, original_context, length) = (c.factor, c.original_context, c.length);
+    let c = with!(
+        zero::<rope_scaling>();
+        untruncated = 1, factor = 8.0, original_context = 4096, max_position_embeddings = 2048, length = 9000,
+        low_freq_factor = 1.25, high_freq_factor = 4.5, beta_fast = 31.0, beta_slow = 1.5, attention_factor = 1.75,
+        mscale = 0.75, mscale_all_dim = 0.875, alpha = 1000.0, mixed_b = 0.625, ntk_factor = 0.9375,
+        extrapolation_factor = 0.8125, partial_rotary_factor = 0.5, min_period = 0.25, max_period = 64.0,
+        short_factor = short.as_ptr(), long_factor = long.as_ptr(), alphas = alphas.as_ptr(),
+        freq_factors = singles.as_ptr(), count = 32
+    );
     for &kind in rope_scaling_kind::ALL {
-        use rope_scaling_kind as Kind;
-        let scaling = match kind {
-            Kind::Default => Scaling::Default,
-            Kind::Linear => Scaling::Linear { factor },
-            Kind::DynamicNtk => Scaling::DynamicNtk {
-                factor,
-                max_position_embeddings: 2048,
-                length,
-            },
-            Kind::NtkAlpha => Scaling::NtkAlpha { alpha: 1000.0 },
-            Kind::NtkFixed => Scaling::NtkFixed { factor },
-            Kind::NtkMixed => Scaling::NtkMixed {
-                factor,
-                mixed_b: 0.625,
-            },
-            Kind::NtkByParts => Scaling::NtkByParts {
-                factor,
-                original_context,
-                ntk_factor: 0.9375,
-                extrapolation_factor: 0.8125,
-            },
-            Kind::Yarn => Scaling::Yarn(Yarn {
-                beta_fast: 31.0,
-                beta_slow: 1.5,
-                truncate: false,
-                attention_factor: Some(1.75),
-                mscale: 0.75,
-                mscale_all_dim: 0.875,
-                ..Yarn::new(factor, original_context)
+        macro_rules! scaling {
+            ($($kind:ident $({ $($field:ident),+ })?)+; $($rest:ident => $scaling:expr),+) => {
+                match kind {
+                    $(rope_scaling_kind::$kind => Scaling::$kind $({ $($field: c.$field),+ })?,)+
+                    $(rope_scaling_kind::$rest => $scaling,)+
+                }
+            };
+        }
+        let scaling = scaling!(
+            Default
+            Linear { factor }
+            DynamicNtk { factor, max_position_embeddings, length }
+            NtkAlpha { alpha }
+            NtkFixed { factor }
+            NtkMixed { factor, mixed_b }
+            NtkByParts { factor, original_context, ntk_factor, extrapolation_factor }
+            Llama3 { factor, low_freq_factor, high_freq_factor, original_context }
+            Proportional { partial_rotary_factor, factor }
+            Turns
+            Periods { min_period, max_period };
+            FreqFactors => Scaling::FreqFactors { factors: &singles },
+            Learned => Scaling::Learned { alphas: &alphas },
+            Yarn => Scaling::Yarn(Yarn {
+                beta_fast: c.beta_fast, beta_slow: c.beta_slow, truncate: false, mscale: c.mscale,
+                attention_factor: Some(c.attention_factor), mscale_all_dim: c.mscale_all_dim,
+                ..Yarn::new(c.factor, c.original_context)
             }),
-            Kind::LongRope => Scaling::LongRope(LongRope {
-                short_factor: &short,
-                long_factor: &long,
-                original_context,
-                length,
-                factor,
-                attention_factor: Some(1.75),
-            }),
-            Kind::Llama3 => Scaling::Llama3 {
-                factor,
-                low_freq_factor: 1.25,
-                high_freq_factor: 4.5,
-                original_context,
-            },
-            Kind::Proportional => Scaling::Proportional {
-                partial_rotary_factor: 0.5,
-                factor,
-            },
-            Kind::FreqFactors => Scaling::FreqFactors { factors: &singles },
-            Kind::Learned => Scaling::Learned { alphas: &alphas },
-            Kind::Turns => Scaling::Turns,
-            Kind::Periods => Scaling::Periods {
-                min_period: 0.25,
-                max_period: 64.0,
-            },
-        };
-        let c = rope_scaling {
-            kind: kind as i32,
-            ..c
-        };
+            LongRope => Scaling::LongRope(LongRope {
+                short_factor: &short, long_factor: &long, original_context: c.original_context, length: c.length,
+                factor: c.factor, attention_factor: Some(c.attention_factor),
+            })
+        );
+        let c = with!(c; kind = kind as i32);
         let expected = Frequencies::new(64, 100.0, &scaling).expect("valid");
         let axes = rope_axes_text(64);
         same_everywhere(
@@ -204,13 +158,10 @@ fn every_kind_of_axes_matches_rope_core() {
         let angles = expected
             .at(Positions::token_major(position))
             .expect("valid");
-        let axes = rope_axes {
-            kind: kind as i32,
-            rotary_dim,
-            sections: [a, b, c, d],
-            count,
-            given: given.as_ptr(),
-        };
+        let axes = with!(
+            rope_axes_text(rotary_dim);
+            kind = kind as i32, sections = [a, b, c, d], count = count, given = given.as_ptr()
+        );
         let listed = positions(rope_positions_kind::TokenMajor, position, rope_number::I64);
         same_everywhere(
             &expected,
@@ -230,9 +181,9 @@ fn inverse_frequencies_match_rope_core() {
         same_everywhere(
             &expected,
             |at, size, out| {
-                let axes = &axes;
+                let (axes, count) = (&axes, 4);
                 call!(rope_frequencies_init_inverse(
-                    at, size, axes, list, 4, of, 1.25, out
+                    at, size, axes, list, count, of, 1.25, out
                 ))
             },
             |out| call!(rope_frequencies_new_inverse(&axes, list, 4, of, 1.25, out)),
@@ -249,13 +200,10 @@ fn inverse_frequencies_match_rope_core() {
 fn positions_match_rope_core() {
     let axes = Axes::mrope(12, [2, 3, 1]);
     let frequencies = Frequencies::new(axes, 100.0, &Scaling::Default).expect("valid");
-    let axes = rope_axes {
-        kind: rope_axes_kind::Mrope as i32,
-        rotary_dim: 12,
-        sections: [2, 3, 1, 0],
-        count: 3,
-        given: null(),
-    };
+    let axes = with!(
+        rope_axes_text(12);
+        kind = rope_axes_kind::Mrope as i32, sections = [2, 3, 1, 0], count = 3
+    );
     let made = Owned::make(|out| call!(rope_frequencies_new(&axes, 100.0, null(), out)));
     let ints = [5, -3, 7, 1000, 2, 9];
     let longs = [1_i64 << 40, 3, -9, 0, 0, 1];
@@ -267,10 +215,7 @@ fn positions_match_rope_core() {
     use rope_number::{F32, F64, I32, I64, U32, U64};
     use rope_positions_kind::{AxisMajor, Packed, PerToken, TokenMajor};
     let packed = positions(Packed, &offsets, I32);
-    let started = rope_positions {
-        starts: starts.as_ptr().cast(),
-        ..packed
-    };
+    let started = with!(packed; starts = starts.as_ptr().cast());
     for (c, expected) in [
         (rope_positions_range(-2, 4), Positions::from(-2_i64..2)),
         (rope_positions_range(i64::MAX, 0), Positions::from(0..0)),
@@ -309,12 +254,8 @@ fn positions_match_rope_core() {
         let angles = frequencies.at(expected).expect("valid");
         let values = same_rows(&rope_angles_at(made.0, &c), &angles);
         let (rows, mut got) = (joined(&values, 12), vec![0.0; values.len()]);
-        let mut sinusoidal = got.clone();
-        angles
-            .rows()
-            .expect("memory")
-            .sinusoidal(&mut sinusoidal)
-            .expect("room");
+        let (mut sinusoidal, of_core) = (got.clone(), angles.rows().expect("memory"));
+        of_core.sinusoidal(&mut sinusoidal).expect("room");
         ok!(rope_sinusoidal(&rows, got.as_mut_ptr(), got.len()));
         assert_eq!(got, sinusoidal);
     }
@@ -336,20 +277,13 @@ fn shards_match_rope_core() {
         for (rank, tokens) in [(0, 36), (1, 36), (2, 36), (0, 37), (2, 37)] {
             let shard = Shard::new(kind, rank, 3).expect("a rank");
             let one = rope_positions_shard(c_kind as i32, tokens, rank, 3);
-            let packed = rope_positions {
-                rank,
-                ranks: 3,
-                ..positions(c_kind, &offsets, rope_number::I32)
-            };
-            let packed = (
-                packed,
-                shard.packed(&offsets).map_err(|error| error.to_string()),
-            );
-            let one = (one, shard.tokens(tokens).map_err(|error| error.to_string()));
-            for (c, expected) in [one, packed] {
+            let packed = positions(c_kind, &offsets, rope_number::I32);
+            let packed = with!(packed; rank = rank, ranks = 3);
+            let expected = [shard.tokens(tokens).ok(), shard.packed(&offsets).ok()];
+            for (c, expected) in [one, packed].into_iter().zip(expected) {
                 let (mut got, mut count) = ([usize::MAX; 40], 0);
                 let status = call!(rope_shard_tokens(&c, got.as_mut_ptr(), 40, &mut count));
-                let Ok(expected) = expected else {
+                let Some(expected) = expected else {
                     assert_eq!((status, count), (rope_status::ShardTokens, 0));
                     continue;
                 };
@@ -363,12 +297,8 @@ fn shards_match_rope_core() {
     }
     let (mut got, mut count, mut refusals) = ([7; 4], 7, Refusals::default());
     let mut call = |positions: rope_positions, len| {
-        call!(rope_shard_tokens(
-            &positions,
-            got.as_mut_ptr(),
-            len,
-            &mut count
-        ))
+        let (tokens, count) = (got.as_mut_ptr(), &mut count);
+        call!(rope_shard_tokens(&positions, tokens, len, count))
     };
     let zigzag = Kind::ZigzagShard as i32;
     refused!(
@@ -394,34 +324,24 @@ fn dual_chunks_match_rope_core() {
     let list = [5, -1, 90, 12];
     let listed = positions(rope_positions_kind::PerToken, &list, rope_number::I32);
     for (&c_query, query) in rope_dual_chunk_query::ALL.iter().zip(DualChunkQuery::ALL) {
+        let (chunk_size, local_size) = (16, 4);
         let right = rope_dual_chunk {
             query: c_query as i32,
-            chunk_size: 16,
-            local_size: 4,
+            chunk_size,
+            local_size,
         };
         for (positions, of_core) in [
             (rope_positions_range(-3, 40), Positions::from(-3..37)),
             (listed, Positions::from(&list)),
         ] {
-            let at = |dual_chunk| rope_positions {
-                dual_chunk,
-                ..positions
-            };
+            let at = with!(positions; dual_chunk = right);
             let ids = chunks.positions(query, of_core).expect("one axis");
             let angles = frequencies.at(ids).expect("valid");
-            same_rows(&rope_angles_at(made.0, &at(right)), &angles);
-            let unknown = rope_dual_chunk { query: 6, ..right };
-            let all_local = rope_dual_chunk {
-                local_size: 16,
-                ..right
-            };
-            let len = |dual_chunk| {
-                call!(rope_rows_len(
-                    &rope_angles_at(made.0, &at(dual_chunk)),
-                    &mut 0
-                ))
-            };
-            refused!(refusals, len(unknown), len(all_local));
+            same_rows(&rope_angles_at(made.0, &at), &angles);
+            spoil!(refusals, at => rope_rows_len(&rope_angles_at(made.0, &at), &mut 0);
+                at.dual_chunk.query = 6;
+                at.dual_chunk.local_size = 16;
+            );
         }
     }
     compare!(refusals, "dual_chunks");
@@ -433,11 +353,8 @@ fn shifts_match_rope_core() {
     let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
     let of = |scaling: &Scaling<'_>| Frequencies::new(64, 10_000.0, scaling).expect("valid");
     let (old, stretched) = (of(&Scaling::Default), of(&yarn));
-    let mut c_yarn = zero();
-    ok!(rope_scaling_init(
-        &mut c_yarn,
-        rope_scaling_kind::Yarn as i32
-    ));
+    let (mut c_yarn, kind) = (zero(), rope_scaling_kind::Yarn as i32);
+    ok!(rope_scaling_init(&mut c_yarn, kind));
     (c_yarn.factor, c_yarn.original_context) = (4.0, 4096);
     let axes = rope_axes_text(64);
     let c_new = Owned::make(|out| call!(rope_frequencies_new(&axes, 1e4, &c_yarn, out)));
@@ -448,31 +365,23 @@ fn shifts_match_rope_core() {
     let by = moved_by(c_new.0, &c_deltas);
     same_rows(&by, &stretched.shift(&deltas).expect("valid"));
     let moved = moved_from(c_new.0, c_old.0, &c_from, &c_to);
-    same_rows(
-        &moved,
-        &stretched.shift_from(&old, &from, &to).expect("valid"),
-    );
+    let expected = stretched.shift_from(&old, &from, &to).expect("valid");
+    same_rows(&moved, &expected);
 
     // Keys take the quotient of the factors, of these rows and of those that undo them. Rows of positions would give
     // them the model's factor once more.
     let [mut storage, mut back, mut at] = [[0.0_f32; 3 * 64]; 3];
     let [mut rows, mut undone, mut of_positions] = [zero::<rope_angles>(); 3];
+    let c_at = rope_angles_at(c_new.0, &c_from);
     ok!(
         rope_rows_fill(&moved, storage.as_mut_ptr(), 192, &mut rows),
         rope_rows_invert(&rows, back.as_mut_ptr(), 192, &mut undone),
-        rope_rows_fill(
-            &rope_angles_at(c_new.0, &c_from),
-            at.as_mut_ptr(),
-            192,
-            &mut of_positions
-        ),
+        rope_rows_fill(&c_at, at.as_mut_ptr(), 192, &mut of_positions),
     );
     assert_eq!((rows.moves, undone.moves, of_positions.moves), (1, 1, 0));
     let mut keys = [1.0_f32; 3 * 64];
-    let (cache, slots) = (
-        cache(&mut keys, rope_cache_format::F32, nhd([3, 1, 1, 64])),
-        range(0, 3),
-    );
+    let cache = cache(&mut keys, rope_cache_format::F32, nhd([3, 1, 1, 64]));
+    let slots = range(0, 3);
     let (keys_in, plan) = (in_slots(&cache, &slots), plan(rope_pairing::Half));
     ok!(rope_rotate(&plan, &keys_in, &rows));
     let square: f32 = keys[..64].iter().map(|x| x * x).sum();
@@ -488,26 +397,15 @@ fn shifts_match_rope_core() {
 
     storage.fill(7.0);
     let (before, out) = (rows, storage.as_mut_ptr());
-    let other = Owned::new(32);
-    let real = positions(
-        rope_positions_kind::PerToken,
-        &[0.5_f32; 3],
-        rope_number::F32,
-    );
+    let (other, per_token) = (Owned::new(32), rope_positions_kind::PerToken);
+    let real = positions(per_token, &[0.5_f32; 3], rope_number::F32);
     let (short, inside) = (
         listed(&from[..2]),
-        rope_positions {
-            values: out.cast(),
-            ..c_to
-        },
+        with!(c_to; values = out.cast_const().cast()),
     );
     let mut fill = |old, from, to, len| {
-        call!(rope_rows_fill(
-            &moved_from(c_new.0, old, from, to),
-            out,
-            len,
-            &mut rows
-        ))
+        let moved = moved_from(c_new.0, old, from, to);
+        call!(rope_rows_fill(&moved, out, len, &mut rows))
     };
     refused!(
         refusals,
@@ -532,14 +430,8 @@ fn refusals() {
     let (mut memory, mut out) = ([0_u8; 4096 + 64], null_mut());
     let place = aligned(&mut memory);
     let mut init = |size, axes: &rope_axes, base| {
-        call!(rope_frequencies_init(
-            place,
-            size,
-            axes,
-            base,
-            null(),
-            &mut out
-        ))
+        let (scaling, out) = (null(), &mut out);
+        call!(rope_frequencies_init(place, size, axes, base, scaling, out))
     };
     refused!(
         refusals,
@@ -554,12 +446,9 @@ fn refusals() {
         init(4096, &rope_axes { kind: 0, ..axes }, 1e4),
     );
     use rope_axes_kind::{Given, Mrope, MropeAlternating, MropeInterleaved, MropeSpread};
-    let of = |kind: rope_axes_kind, count| rope_axes {
-        kind: kind as i32,
-        rotary_dim: 128,
-        sections: [20, 20, 20, 0],
-        count,
-        given: place.cast(),
+    let of = |kind: rope_axes_kind, count| {
+        let axes = with!(rope_axes_text(128); sections = [20, 20, 20, 0], given = place.cast());
+        with!(axes; kind = kind as i32, count = count)
     };
     refused!(refusals, init(4096, &of(Mrope, 5), 1e4));
     for kind in [Mrope, MropeInterleaved, MropeAlternating, MropeSpread] {
@@ -567,20 +456,17 @@ fn refusals() {
     }
     // The list of axes is in the memory of the frequencies.
     refused!(refusals, init(4096, &of(Given, 32), 1e4));
-    let scaling = rope_scaling {
-        kind: next(rope_scaling_kind::ALL, |kind| kind as i32),
-        ..zero()
-    };
-    let inverse = [1e6_f64; 32];
+    let unknown = next(rope_scaling_kind::ALL, |kind| kind as i32);
+    let (scaling, inverse) = (with!(zero::<rope_scaling>(); kind = unknown), [1e6_f64; 32]);
     let new = |count, number: rope_number| {
-        let (inverse, number) = (inverse.as_ptr().cast(), number as i32);
+        let (axes, inverse, out) = (&axes, inverse.as_ptr().cast(), &mut null_mut());
         call!(rope_frequencies_new_inverse(
-            &axes,
+            axes,
             inverse,
             count,
-            number,
+            number as i32,
             1.0,
-            &mut null_mut()
+            out
         ))
     };
     refused!(
@@ -602,22 +488,15 @@ fn refusals() {
     let (mut storage, mut rows) = ([7.0_f32; 128], zero::<rope_angles>());
     let out = storage.as_mut_ptr();
     let mut fill = |positions: rope_positions| {
-        call!(rope_rows_fill(
-            &rope_angles_at(made.0, &positions),
-            out,
-            128,
-            &mut rows
-        ))
+        let angles = rope_angles_at(made.0, &positions);
+        call!(rope_rows_fill(&angles, out, 128, &mut rows))
     };
     use rope_positions_kind::{Packed, PerToken};
     let inside = rope_positions_per_token(out.cast(), 2, rope_number::I32 as i32);
     let falls = [0, 3, 2];
     let packed = positions(Packed, &falls, rope_number::I32);
     // The type is refused before the numbers are read.
-    let real = rope_positions {
-        number: rope_number::F64 as i32,
-        ..packed
-    };
+    let real = with!(packed; number = rope_number::F64 as i32);
     refused!(
         refusals,
         fill(rope_positions_range(0, 3)),
@@ -640,18 +519,17 @@ fn refusals() {
     assert!(rows.cos.is_null() && storage == [7.0; 128] && list == [7.0; 32]);
     assert_eq!(words, [0; 64]);
     let huge = rope_positions_range(0, usize::MAX / 4);
+    // 2^60 bytes.
+    #[cfg(target_pointer_width = "64")]
+    let large = rope_positions_range(0, 1 << 52);
     refused!(
         refusals,
         rope_rows_len(&rope_angles_at(made.0, &huge), &mut 0)
     );
-    // 2^60 bytes.
     #[cfg(target_pointer_width = "64")]
-    {
-        let (large, mut table) = (rope_positions_range(0, 1 << 52), null_mut());
-        refused!(
-            refusals,
-            rope_table_new(&rope_angles_at(made.0, &large), &mut table)
-        );
-    }
+    refused!(
+        refusals,
+        rope_table_new(&rope_angles_at(made.0, &large), &mut null_mut())
+    );
     compare!(refusals, "frequencies");
 }

@@ -41,15 +41,13 @@ fn mixed_frequencies_match_rope_core() {
                 let doubles = learned(heads);
                 let floats: Vec<f32> = doubles.iter().map(|&inverse| inverse as f32).collect();
                 let shape = [AXES, heads, PAIRS];
-                let (expected, inverse) = match singles {
-                    true => (
-                        MixedFrequencies::new(&floats, shape, 1.25),
-                        inverse(&floats, rope_number::F32, c_heads),
-                    ),
-                    false => (
-                        MixedFrequencies::new(&doubles, shape, 1.25),
-                        inverse(&doubles, rope_number::F64, c_heads),
-                    ),
+                let expected = match singles {
+                    true => MixedFrequencies::new(&floats, shape, 1.25),
+                    false => MixedFrequencies::new(&doubles, shape, 1.25),
+                };
+                let inverse = match singles {
+                    true => inverse(&floats, rope_number::F32, c_heads),
+                    false => inverse(&doubles, rope_number::F64, c_heads),
                 };
                 let expected = expected.expect("valid").with_angle(match angle {
                     rope_mixed_angle::Exact => MixedAngle::Exact,
@@ -79,30 +77,22 @@ fn mixed_frequencies_match_rope_core() {
 fn the_same(handle: *const rope_frequencies, expected: &MixedFrequencies<'_>, angle: i32) {
     let coordinates = (0..AXES * SHAPE[1]).map(|i| i as f64 / 4.0 - 1.0);
     let coordinates: Vec<f64> = coordinates.collect();
-    let angles = expected
-        .at(Positions::real_axis_major(&*coordinates))
-        .expect("valid");
-    let listed = positions(
-        rope_positions_kind::AxisMajor,
-        &coordinates,
-        rope_number::F64,
-    );
+    let angles = expected.at(Positions::real_axis_major(&*coordinates));
+    let (angles, axis_major) = (angles.expect("valid"), rope_positions_kind::AxisMajor);
+    let listed = positions(axis_major, &coordinates, rope_number::F64);
     let at = rope_angles_at(handle, &listed);
     same_rows(&at, &angles);
     let mut info: rope_frequencies_info = zero();
     ok!(rope_frequencies_describe(handle, &mut info));
-    assert_eq!((info.axes, info.heads), (AXES, expected.heads()));
-    assert_eq!((info.rotary_dim, info.angle), (2 * PAIRS, angle));
-    assert_eq!(info.attention_factor, 1.25);
+    let shape = (info.axes, info.heads, info.rotary_dim);
+    assert_eq!(shape, (AXES, expected.heads(), 2 * PAIRS));
+    assert_eq!((info.angle, info.attention_factor), (angle, 1.25));
     let [mut x, mut rotated] = [values::<f32>(LEN), values::<f32>(LEN)];
     let mut target = TensorMut::new(&mut rotated, SHAPE).expect("valid");
     let rope = Rope::new(Pairing::Half);
     rope.rotate(&mut target, &angles).expect("valid");
-    ok!(rope_rotate(
-        &plan(rope_pairing::Half),
-        &tensor(&mut x, SHAPE),
-        &at
-    ));
+    let (plan, view) = (plan(rope_pairing::Half), tensor(&mut x, SHAPE));
+    ok!(rope_rotate(&plan, &view, &at));
     assert!(x == rotated);
 }
 
@@ -122,9 +112,9 @@ fn starts_and_grids_match_rope_core() {
     ]
     .map(|(theta, directions, number)| {
         let (mut made, number) = ([0.0_f32; COUNT], number as i32);
-        let out = made.as_mut_ptr();
+        let (out, heads) = (made.as_mut_ptr(), 3);
         ok!(rope_initial_mixed(
-            theta, directions, 3, number, 8, out, COUNT
+            theta, directions, heads, number, 8, out, COUNT
         ));
         made
     });
@@ -141,25 +131,20 @@ fn starts_and_grids_match_rope_core() {
             let count = made.expect("valid").len();
             let (mut made, c_indexing) = (zero::<rope_positions>(), c_indexing as i32);
             let (storage, of) = (got.as_mut_ptr().cast(), number as i32);
-            ok!(rope_grid_positions(
-                c_indexing, 2, 3, storage, 13, of, &mut made
-            ));
+            let (out, len) = (&mut made, 13);
+            ok!(rope_grid_positions(c_indexing, 2, 3, storage, len, of, out));
             assert_eq!(got, expected);
             assert_eq!(made.kind, rope_positions_kind::AxisMajor as i32);
             assert_eq!((made.number, made.count), (of, count));
             assert_eq!(made.values, storage.cast_const());
         }
     }
-    for &number in rope_number::ALL {
-        match number {
-            rope_number::I32 => grid::<i32>(number),
-            rope_number::I64 => grid::<i64>(number),
-            rope_number::U32 => grid::<u32>(number),
-            rope_number::U64 => grid::<u64>(number),
-            rope_number::F32 => grid::<f32>(number),
-            rope_number::F64 => grid::<f64>(number),
-        }
-    }
+    grid::<i32>(rope_number::I32);
+    grid::<i64>(rope_number::I64);
+    grid::<u32>(rope_number::U32);
+    grid::<u64>(rope_number::U64);
+    grid::<f32>(rope_number::F32);
+    grid::<f64>(rope_number::F64);
 }
 
 /// Nothing is made or written.
@@ -169,33 +154,24 @@ fn refusals() {
     let right = inverse(&list, rope_number::F64, HEADS);
     let mut made = null_mut();
     let mut new = |inverse: rope_mixed_inverse, factor: f64, angle: i32| {
-        call!(rope_mixed_frequencies_new(
-            &inverse, factor, angle, &mut made
-        ))
+        let made = &mut made;
+        call!(rope_mixed_frequencies_new(&inverse, factor, angle, made))
     };
-    type Spoil = fn(&mut rope_mixed_inverse);
-    let spoils: [Spoil; 7] = [
-        |inverse| inverse.values = null(),
-        |inverse| inverse.count = usize::MAX,
-        |inverse| inverse.count -= 1,
-        |inverse| inverse.axes = 5,
-        |inverse| inverse.pairs = 0,
-        |inverse| inverse.heads = usize::MAX,
-        |inverse| inverse.number = rope_number::I64 as i32,
-    ];
-    for spoil in spoils {
-        let mut inverse = right;
-        spoil(&mut inverse);
-        refused!(refusals, new(inverse, 1.0, 0));
-    }
+    spoil!(refusals, right => new(right, 1.0, 0);
+        right.values = null();
+        right.count = usize::MAX;
+        right.count -= 1;
+        right.axes = 5;
+        right.pairs = 0;
+        right.heads = usize::MAX;
+        right.number = rope_number::I64 as i32;
+    );
     refused!(refusals, new(right, 0.0, 0), new(right, 1.0, 2));
     for wrong in [1e6, f64::NAN] {
         let mut list = list.clone();
         list[7] = wrong;
-        refused!(
-            refusals,
-            new(inverse(&list, rope_number::F64, HEADS), 1.0, 0)
-        );
+        let wrong = inverse(&list, rope_number::F64, HEADS);
+        refused!(refusals, new(wrong, 1.0, 0));
     }
     assert!(made.is_null());
 
@@ -209,23 +185,17 @@ fn refusals() {
     let two_heads = tensor(&mut x, [3, 5, 2, 64]);
     let plan = plan(rope_pairing::Half);
     let memory = aligned(&mut memory);
+    let at = &mut placed;
     ok!(rope_mixed_frequencies_init(
-        memory,
-        bytes,
-        &right,
-        1.0,
-        0,
-        &mut placed
+        memory, bytes, &right, 1.0, 0, at
     ));
     let (out, len, made) = (storage.as_mut_ptr(), storage.len(), made.0);
-    let inside = rope_mixed_inverse {
-        values: out.cast(),
-        number: rope_number::F32 as i32,
-        ..right
-    };
-    let (numbers, [i32, f32, f64]) = (
+    let [i32, f32, f64] =
+        [rope_number::I32, rope_number::F32, rope_number::F64].map(|number| number as i32);
+    let inside = with!(right; values = out.cast_const().cast(), number = f32);
+    let (numbers, moved) = (
         grid.as_mut_ptr().cast(),
-        [rope_number::I32, rope_number::F32, rope_number::F64].map(|number| number as i32),
+        moved_from(plain.0, made, &text, &text),
     );
     let (at, at_text) = (rope_angles_at(made, &listed), rope_angles_at(made, &text));
     let xy = rope_grid_indexing::Xy as i32;
@@ -233,12 +203,7 @@ fn refusals() {
         refusals,
         rope_frequencies_free(placed),
         rope_frequencies_inverse(made, null_mut(), 0),
-        rope_rows_fill(
-            &moved_from(plain.0, made, &text, &text),
-            out,
-            len,
-            &mut rows
-        ),
+        rope_rows_fill(&moved, out, len, &mut rows),
         rope_mixed_frequencies_init(memory, 256, &right, 1.0, 0, &mut placed),
         rope_mixed_frequencies_init(out.cast(), len, &inside, 1.0, 0, &mut placed),
         rope_rows_fill(&at, out, len - 1, &mut rows),

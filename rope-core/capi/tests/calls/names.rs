@@ -29,10 +29,8 @@ fn backends_match_rope_core() {
         (text(rope_backend_name(number)), available)
     });
     let mut named: Vec<_> = named.collect();
-    let expected = Backend::ALL.iter();
-    let mut expected: Vec<_> = expected
-        .map(|backend| (backend.name(), backend.is_available()))
-        .collect();
+    let expected = Backend::ALL.iter().map(|it| (it.name(), it.is_available()));
+    let mut expected: Vec<_> = expected.collect();
     named.sort_unstable();
     expected.sort_unstable();
     assert_eq!(named, expected);
@@ -47,19 +45,14 @@ fn backends_match_rope_core() {
     let (mut x, table) = (values::<f32>(64), values::<f32>(64));
     for &backend in rope_backend::ALL {
         let (view, backend) = (tensor(&mut x, [1, 1, 1, 64]), backend as i32);
-        let plan = rope_plan {
-            backend,
-            ..plan(rope_pairing::Half)
-        };
+        let plan = with!(plan(rope_pairing::Half); backend = backend);
         let expected = match rope_backend_available(backend) {
             1 => rope_status::Ok,
             _ => rope_status::BackendUnavailable,
         };
-        let got = call!([
-            rope_rotate(&plan, &view, &joined(&table, 64)),
-            rope_frequencies_set_backend(made.0, backend),
-        ]);
-        assert_eq!(got, [expected; 2]);
+        let rotated = call!(rope_rotate(&plan, &view, &joined(&table, 64)));
+        let set = call!(rope_frequencies_set_backend(made.0, backend));
+        assert_eq!([rotated, set], [expected; 2]);
     }
 }
 
@@ -119,22 +112,19 @@ fn details_are_of_a_thread() {
 fn handles_of_other_kinds() {
     #[repr(align(64))]
     struct Memory([u8; 512]);
-    let mut other = Memory([0xa5; 512]);
-    let (mut info, mut rows, mut layers, mut refusals) = (zero(), zero(), 0, Refusals::default());
-    {
-        let other: *mut Memory = &mut other;
-        refused!(
-            refusals,
-            rope_frequencies_describe(other.cast(), &mut info),
-            rope_frequencies_set_angle(other.cast(), 0),
-            rope_frequencies_free(other.cast()),
-            rope_table_rows(other.cast(), &mut rows),
-            rope_table_free(other.cast()),
-            rope_model_layers(other.cast(), &mut layers),
-            rope_model_free(other.cast()),
-        );
-    }
-    assert!(other.0.iter().all(|&byte| byte == 0xa5));
+    let mut memory = Memory([0xa5; 512]);
+    let (other, mut refusals) = (memory.0.as_mut_ptr(), Refusals::default());
+    refused!(
+        refusals,
+        rope_frequencies_describe(other.cast(), &mut zero()),
+        rope_frequencies_set_angle(other.cast(), 0),
+        rope_frequencies_free(other.cast()),
+        rope_table_rows(other.cast(), &mut zero()),
+        rope_table_free(other.cast()),
+        rope_model_layers(other.cast(), &mut 0),
+        rope_model_free(other.cast()),
+    );
+    assert!(memory.0.iter().all(|&byte| byte == 0xa5));
     compare!(refusals, "handles");
     // Null is no handle to free.
     ok!(
