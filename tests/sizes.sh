@@ -107,14 +107,14 @@ END_OF_FILE
 cat >"$program/coded.rs" <<'END_OF_FILE'
 use std::hint::black_box;
 
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::{Error, Pairing, Rope, Rows, Tensor};
 
 fn main() -> Result<(), Error> {
     let (x, row) = (vec![1.0_f32; 2 * 128], [[0.6_f32; 64], [0.8; 64]].concat());
     let (rows, mut memory) = (Rows::new(&row, [1, 128])?, [0; 2 * 128]);
     let (layout, scale) = (CacheLayout::nhd([1, 1, 2, 128])?, QuantScale::Divide(0.5.into()));
-    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale))?;
+    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::quantized(QuantFormat::E4m3, scale))?;
     let x = Tensor::new(black_box(&x), [1, 1, 2, 128])?;
     Rope::new(Pairing::Half).rotate_into(&x, &mut cache.slots(&[0]), &rows)?;
     println!("{}", memory[0]);

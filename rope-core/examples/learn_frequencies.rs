@@ -118,7 +118,7 @@ impl Random {
             let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
             let rows = unit.rows(Positions::real(&directions))?;
             for head in 0..HEADS {
-                let Some(([cos], [sin])) = rows.row(head) else {
+                let Some(([cos], [sin])) = rows.row(head, 0) else {
                     continue;
                 };
                 let (cos, sin) = (f64::from(*cos), f64::from(*sin));

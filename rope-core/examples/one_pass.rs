@@ -6,7 +6,7 @@
 //! `cargo run -p rope-core --example one_pass`
 
 use half::bf16;
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale, Slots};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
@@ -58,8 +58,16 @@ pub(crate) fn main() -> Result<(), Error> {
         numbers(batch * KV_HEADS * HEAD_DIM, 7),
         numbers(batch * KV_HEADS * HEAD_DIM, 11),
     );
-    let mut key_cache = CacheMut::coded(&mut key_memory, layout, CacheFormat::e4m3(scale))?;
-    let mut value_cache = CacheMut::coded(&mut value_memory, layout, CacheFormat::e4m3(scale))?;
+    let mut key_cache = CacheMut::coded(
+        &mut key_memory,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )?;
+    let mut value_cache = CacheMut::coded(
+        &mut value_memory,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )?;
     keys.rotate_into(
         &Tensor::new(&k, shape)?,
         &mut key_cache.slots(&slots),
@@ -70,7 +78,11 @@ pub(crate) fn main() -> Result<(), Error> {
     let mut apart = k.clone();
     keys.rotate(&mut TensorMut::new(&mut apart, shape)?, &rows)?;
     let mut memory = vec![0_u8; layout.end()];
-    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale))?;
+    let mut cache = CacheMut::coded(
+        &mut memory,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )?;
     rope.apply_into(&Tensor::new(&apart, shape)?, &mut cache.slots(&slots))?;
     assert_eq!(key_memory, memory);
     println!(
@@ -79,7 +91,11 @@ pub(crate) fn main() -> Result<(), Error> {
     );
 
     // The first sequence drops its oldest 256 tokens; the second keeps its own.
-    let mut key_cache = CacheMut::coded(&mut key_memory, layout, CacheFormat::e4m3(scale))?;
+    let mut key_cache = CacheMut::coded(
+        &mut key_memory,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )?;
     rope.rotate(
         &mut key_cache.slots(&slots),
         &frequencies.shift(&[-256_i64, 0])?,

@@ -41,7 +41,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let plain = Frequencies::new(HEAD_DIM, base, &Scaling::Default)?;
     for (token, [time, row, column]) in ids.into_iter().enumerate() {
         let is_text = time == row && row == column;
-        let same = rows.row(token) == plain.rows(&[time])?.row(0);
+        let same = rows.row(token, 0) == plain.rows(&[time])?.row(0, 0);
         // The image's first patch lies at one position on all axes, too.
         assert_eq!(same, is_text, "token {token}");
         println!("token {token:2}: time {time}, row {row}, column {column}; as plain RoPE: {same}");

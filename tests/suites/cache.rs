@@ -572,8 +572,12 @@ fn orders_of_roundings<E: Number + Bits>() {
                 };
                 let doing = format!("{backend}, {name}, {order}, {e}");
                 let mut got = vec![0x5a; x.layout().end()];
-                let mut cache =
-                    CacheMut::coded(&mut got, layout, CacheFormat::e4m3(scale)).expect("fits");
+                let mut cache = CacheMut::coded(
+                    &mut got,
+                    layout,
+                    CacheFormat::quantized(QuantFormat::E4m3, scale),
+                )
+                .expect("fits");
                 chain
                     .rotate_into(&x, &mut cache.slots(0..tokens), &rows)
                     .expect("slots that are there");
@@ -798,8 +802,12 @@ fn rotated_codes_in_every_layout() {
             let expected = file.bits::<u8>(&format!("e4m3fn_div_{name}"));
             let mut got = vec![0x5a; expected.len()];
             into(
-                &mut CacheMut::coded(&mut got, layout(name), CacheFormat::e4m3(divide))
-                    .expect("a cache that fits"),
+                &mut CacheMut::coded(
+                    &mut got,
+                    layout(name),
+                    CacheFormat::quantized(QuantFormat::E4m3, divide),
+                )
+                .expect("a cache that fits"),
             );
             same_codes(
                 QuantFormat::E4m3,

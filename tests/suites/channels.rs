@@ -3,7 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, ChannelCodes, QuantScale, Slots,
+    Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, ChannelCodes, QuantFormat,
+    QuantScale, Slots,
 };
 use rope_core::error::{CacheError, SlotsError};
 use rope_core::{Backend, Error, Frequencies, Output, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -337,11 +338,19 @@ fn rotated_shifted_copied_and_moved() {
         let [mut direct, mut through] = [(); 2].map(|()| vec![0x5a; 64 * heads * head_dim]);
         let cache = on(&mut one, layout, format);
         let cache = cache.as_cache();
-        let target = &mut on(&mut direct, plain_layout, CacheFormat::e4m3(scale));
+        let target = &mut on(
+            &mut direct,
+            plain_layout,
+            CacheFormat::quantized(QuantFormat::E4m3, scale),
+        );
         rope.apply_into(&cache.slots(&slots), &mut target.slots(0..64))
             .expect("slots");
         let y = read(&rope, &cache, &slots, SHAPE);
-        let target = &mut on(&mut through, plain_layout, CacheFormat::e4m3(scale));
+        let target = &mut on(
+            &mut through,
+            plain_layout,
+            CacheFormat::quantized(QuantFormat::E4m3, scale),
+        );
         rope.apply_into(&tensor(&y, SHAPE), &mut target.slots(0..64))
             .expect("slots");
         same(&direct, &through, &format!("{doing}, copied"));

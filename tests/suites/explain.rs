@@ -26,7 +26,7 @@ fn rows(rotary_dim: usize, start: usize, tokens: usize, factor: f64) -> Rows<'st
     let mut values = Vec::new();
     for token in start..start + tokens {
         let rows = frequencies.rows(token..token + 1).unwrap();
-        let (cos, sin) = rows.row(0).unwrap();
+        let (cos, sin) = rows.row(0, 0).unwrap();
         values.extend(cos.iter().chain(sin).map(|x| x * factor as f32));
     }
     Rows::from_vec(values, [tokens, rotary_dim])
@@ -197,7 +197,7 @@ fn every_operation_may_be_rounded_to_bf16() {
     let before: Vec<bf16> = (0..512).map(|_| bf16::from_f32(source.unit())).collect();
     let mut after = before.clone();
     for (head, (x, y)) in before.chunks(64).zip(after.chunks_mut(64)).enumerate() {
-        let (cos, sin) = rows.row(head / 2).unwrap();
+        let (cos, sin) = rows.row(head / 2, 0).unwrap();
         for i in 0..32 {
             let [cos, sin] = [cos[i], sin[i]].map(bf16::from_f32);
             y[i] = x[i] * cos - x[i + 32] * sin;

@@ -534,7 +534,7 @@ fn no_number_panics_or_hangs() {
             assert!(frequencies.iter().all(|pair| pair.inverse.is_finite()));
             // Accepted frequencies make rows.
             let rows = frequencies.rows(&positions).unwrap();
-            let (cos, sin) = rows.row(4).unwrap();
+            let (cos, sin) = rows.row(4, 0).unwrap();
             assert!(cos.iter().chain(sin).all(|value| !value.is_nan()));
         }
         Err(error) => {

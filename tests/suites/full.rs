@@ -141,7 +141,7 @@ fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     let rows = rows.rows();
     let width = rows.rotary_dim() / 2;
     for token in 0..tokens {
-        let (ours_cos, ours_sin) = rows.row(token).expect("a row");
+        let (ours_cos, ours_sin) = rows.row(token, 0).expect("a row");
         same(ours_cos, &cos[token * width..][..width], "cos");
         same(ours_sin, &sin[token * width..][..width], "sin");
     }
@@ -159,7 +159,7 @@ fn made_in_f32(file: &Golden, given: &str, axes: usize, channels: &[(usize, usiz
     let rows = rows.rows();
     let width = rows.rotary_dim() / 2;
     for token in 0..file.decimal("tokens") {
-        let (ours_cos, ours_sin) = rows.row(token).expect("a row");
+        let (ours_cos, ours_sin) = rows.row(token, 0).expect("a row");
         let theirs = [&cos, &sin].map(|all| &all[token * width..][..width]);
         for (ours, theirs) in [ours_cos, ours_sin].into_iter().zip(theirs) {
             for (ours, theirs) in ours.iter().zip(theirs) {
@@ -373,7 +373,7 @@ fn refusals() {
     );
     let rows = full_rows(&cos, &sin, [tokens, head_dim]).expect("whole rows");
     assert_eq!(
-        rows.rows().row(2),
+        rows.rows().row(2, 0),
         Some((&cos[..head_dim], &sin[..head_dim]))
     );
     let either = AnyRows::Channels(rows.clone());

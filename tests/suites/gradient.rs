@@ -13,7 +13,7 @@
 use half::{bf16, f16};
 use rope_core::axes::MixedFrequencies;
 use rope_core::error::{GradientError, PositionsError, RowsError, ShapeError};
-use rope_core::gradient::{PairGradients, convert_to_base, convert_to_logarithm, convert_to_ratio};
+use rope_core::gradient::{PairGradients, convert_to_base, convert_to_ratio};
 use rope_core::{
     Backend, Dimension, Direction, Error, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
 };
@@ -806,7 +806,7 @@ fn formulas_are_derivatives() {
             loss.at(&angles(&positions, &changed), &factors)
         };
         let (mut logarithms, mut ratios) = (first.to_vec(), first.to_vec());
-        convert_to_logarithm(&frequencies[..pairs], &mut logarithms);
+        convert_to_ratio(&frequencies[..pairs], &mut logarithms);
         let fixed: Vec<f64> = frequencies[..pairs].iter().map(|f| f / 1.5).collect();
         convert_to_ratio(&fixed, &mut ratios);
         for index in 0..pairs {

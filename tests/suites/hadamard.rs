@@ -3,7 +3,6 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
-use rope_core::error::PlanError;
 use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, Linear};
 use rope_core::{Backend, Dimension, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
@@ -218,7 +217,7 @@ fn inputs(file: &Golden) {
         .zip(file.bits::<f32>("sin_f32").chunks(rotary_dim / 2))
         .enumerate()
     {
-        assert_eq!(rows.row(token), Some(row), "{}, {token}", file.name);
+        assert_eq!(rows.row(token, 0), Some(row), "{}, {token}", file.name);
     }
     let block = file.decimal("block") as f64;
     assert_eq!(file.bits::<f32>("c"), [(1.0 / block.sqrt()) as f32]);
@@ -268,32 +267,6 @@ fn rows_of_the_matrix() {
             }
         }
     }
-}
-
-/// The transforms of engines.
-#[test]
-fn presets() {
-    let blocks = [
-        (0, None, None),
-        (32, None, None),
-        (64, Some(64), Some(64)),
-        (80, None, None),
-        (96, None, None),
-        (128, Some(128), Some(64)),
-        (192, Some(64), Some(64)),
-        (256, Some(256), Some(64)),
-        (512, Some(512), Some(64)),
-        (576, Some(64), Some(64)),
-        (2048, Some(2048), Some(64)),
-    ];
-    let first = |block: usize| transform(block, HadamardFactor::First);
-    for (head_dim, keys, values) in blocks {
-        assert_eq!(Hadamard::llama_cpp_keys(head_dim), Ok(keys.map(first)));
-        assert_eq!(Hadamard::llama_cpp_values(head_dim), values.map(first));
-    }
-    let error = rope_core::Error::Plan(PlanError::HadamardBlock { block: 4096 });
-    assert_eq!(Hadamard::llama_cpp_keys(4096), Err(error));
-    assert_eq!(Hadamard::new(128).map(|it| it.block()), Ok(128));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The executor of each call, by the variants of `Executor` in `execute/choose.rs` of rope-core. A call on a slower one
 //! gives the same bits, and no other suite would notice it.
 
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
 use rope_core::internals::{Executor, in_stages};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
@@ -214,8 +214,12 @@ fn of_calls_into_codes() {
     let layout = CacheLayout::nhd([1, 2, 3, HEAD_DIM]).expect("a small cache");
     let scale = QuantScale::Reciprocal(HeadScales::Same(0.5));
     let mut codes = vec![0; LEN];
-    let mut cache =
-        CacheMut::coded(&mut codes, layout, CacheFormat::e4m3(scale)).expect("a valid cache");
+    let mut cache = CacheMut::coded(
+        &mut codes,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )
+    .expect("a valid cache");
     let rope = Rope::new(Pairing::Half);
     let (own, wide) = ([half::bf16::from_f32(0.5); HEAD_DIM], [0.5_f32; HEAD_DIM]);
     let llama = Norm::new(NormFormula::LLAMA, 1e-6);

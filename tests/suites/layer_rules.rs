@@ -71,7 +71,7 @@ fn rotates<E: Number + Bits>(
     let positions: Vec<i64> = file.decimals("positions");
     let made = rotation.rows(&positions[..]).expect("rows");
     for token in 0..tokens {
-        let [ours, theirs] = [made.rows(), &rows].map(|rows| rows.row(token).expect("a row"));
+        let [ours, theirs] = [made.rows(), &rows].map(|rows| rows.row(token, 0).expect("a row"));
         let (ours, theirs) = ([ours.0, ours.1].concat(), [theirs.0, theirs.1].concat());
         for (ours, theirs) in ours.iter().zip(&theirs) {
             assert!((ours - theirs).abs() < within, "{ours} {theirs}");
@@ -319,8 +319,8 @@ fn gemma4_vision_rotates_as_its_class() {
         .expect("rows");
     for token in 0..tokens {
         let (ours, theirs) = (
-            made.rows().row(token).expect("a row"),
-            rows.row(token).expect("a row"),
+            made.rows().row(token, 0).expect("a row"),
+            rows.row(token, 0).expect("a row"),
         );
         for (ours, theirs) in ours
             .0

@@ -3,8 +3,8 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, QuantScale, ScaleLayout,
-    ScalePlace, TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::CacheIndex::Head;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -538,10 +538,13 @@ fn refused() {
     let wrong = error::cache_layout("given with its separate scales as bytes");
     assert_eq!(refusal, Err(wrong));
     let place = ScalePlace::Separate(ScaleLayout::nh([2, 2]));
-    let format = CacheFormat::e4m3(QuantScale::Computed {
-        least: 1e-6,
-        at: place,
-    });
+    let format = CacheFormat::quantized(
+        QuantFormat::E4m3,
+        QuantScale::Computed {
+            least: 1e-6,
+            at: place,
+        },
+    );
     let refusal = CacheMut::coded_with_scales(&mut bytes, layout, format, &mut scales).map(|_| ());
     let wrong = error::cache_layout("given with its separate scales as f32");
     assert_eq!(refusal, Err(wrong));

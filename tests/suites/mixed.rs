@@ -35,7 +35,7 @@ fn values_of<'p>(
     positions: impl IntoPositions<'p>,
 ) -> Result<Vec<f32>, Error> {
     let rows = frequencies.rows(positions)?;
-    let row = |index| rows.row_of(index / rows.heads(), index % rows.heads());
+    let row = |index| rows.row(index / rows.heads(), index % rows.heads());
     let all = (0..rows.len() * rows.heads()).filter_map(row);
     Ok(all.flat_map(|(cos, sin)| [cos, sin].concat()).collect())
 }
@@ -700,7 +700,7 @@ fn heads_are_by_themselves() {
         for rows in [stored, rows] {
             assert_eq!((rows.len(), rows.heads()), (tokens, heads));
             for (index, values) in values.chunks_exact(2 * pairs).enumerate() {
-                let row = rows.row_of(index / heads, index % heads);
+                let row = rows.row(index / heads, index % heads);
                 assert_eq!(row, Some(values.split_at(pairs)));
             }
         }

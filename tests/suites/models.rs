@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
     (0..rows.len())
         .flat_map(|index| {
-            let (cos, sin) = rows.row(index).expect("a row that is there");
+            let (cos, sin) = rows.row(index, 0).expect("a row that is there");
             cos.iter().chain(sin).map(|value| value.to_bits())
         })
         .collect()

@@ -3,7 +3,7 @@
 //! rounding and no order of operations hides a difference.
 
 use half::bf16;
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::{Hadamard, Scale};
@@ -254,7 +254,8 @@ fn caches<E: Number + PartialEq>(source: &mut Source<'_>) {
     let (x, rows, again) = (heads(source), rows(source, PAIRS), quarters(source));
     let (values, of_again) = (joined(&rows), joined(&again));
     let layout = CacheLayout::nhd([2, 4, HEADS, HEAD_DIM]).expect("a layout");
-    let format = || CacheFormat::e4m3(QuantScale::Divide(HeadScales::Same(0.5)));
+    let format =
+        || CacheFormat::quantized(QuantFormat::E4m3, QuantScale::Divide(HeadScales::Same(0.5)));
     let painted = Cache {
         slots: vec![vec![0x38; HEADS * HEAD_DIM]; 8],
         scale: 0.5,
@@ -322,7 +323,7 @@ fn rows_of_positions_are_the_definition() {
     let ids = [0_i64, 1, -7, 100, 4095];
     let rows = frequencies.rows(&ids).expect("rows");
     for (token, &id) in ids.iter().enumerate() {
-        let (cos, sin) = rows.row(token).expect("a row");
+        let (cos, sin) = rows.row(token, 0).expect("a row");
         let Row { cos: c, sin: s } = naive::row(1e4, 2 * PAIRS, id);
         for (got, exact) in cos.iter().chain(sin).zip(c.iter().chain(&s)) {
             // Half a unit of f32 in the last place, and the error of the angle in f64.

@@ -2,7 +2,9 @@
 
 use half::bf16;
 use rope_core::axes::MixedFrequencies;
-use rope_core::cache::{BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantScale};
+use rope_core::cache::{
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale,
+};
 use rope_core::error::{CacheError, PlanError, RowsError};
 use rope_core::gradient::PairGradients;
 use rope_core::internals::Executor;
@@ -119,7 +121,12 @@ fn everywhere<E: Number>(
 
     let mut memory = vec![0_u8; layout.end()];
     let scale = QuantScale::Divide(0.25.into());
-    let mut cache = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale)).expect("valid");
+    let mut cache = CacheMut::coded(
+        &mut memory,
+        layout,
+        CacheFormat::quantized(QuantFormat::E4m3, scale),
+    )
+    .expect("valid");
     rotate_into(how, plan, &source, &mut cache.slots(&slots), angles);
     all.push(memory);
 

@@ -1,7 +1,7 @@
 //! Several outputs of one read: any targets, parts in caches, and Dual Chunk Attention with golden bits.
 
 use half::{bf16, f16};
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::error::{PositionsError, RowsError, ShapeError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -82,8 +82,12 @@ fn parts_are_the_whole() {
                         Output::tensor(&mut TensorMut::new(&mut y, to).expect("valid"), &own),
                         Output::tensor(&mut TensorMut::new(&mut z, from).expect("valid"), &shared),
                         Output::cache(
-                            &mut CacheMut::coded(&mut codes, layout, CacheFormat::e4m3(scale))
-                                .expect("valid"),
+                            &mut CacheMut::coded(
+                                &mut codes,
+                                layout,
+                                CacheFormat::quantized(QuantFormat::E4m3, scale),
+                            )
+                            .expect("valid"),
                             &slots,
                             &shared,
                         ),
@@ -107,8 +111,12 @@ fn parts_are_the_whole() {
                 let mut target = TensorMut::new(&mut each_z, from).expect("valid");
                 plan.rotate_into(&source, &mut target, &shared)
                     .expect("it fits");
-                let mut cache = CacheMut::coded(&mut each_codes, layout, CacheFormat::e4m3(scale))
-                    .expect("valid");
+                let mut cache = CacheMut::coded(
+                    &mut each_codes,
+                    layout,
+                    CacheFormat::quantized(QuantFormat::E4m3, scale),
+                )
+                .expect("valid");
                 plan.rotate_into(&source, &mut cache.slots(&slots), &shared)
                     .expect("it fits");
                 let mut cache = CacheMut::new(&mut each_f16, layout).expect("valid");
@@ -293,7 +301,7 @@ fn repeated_rows() {
     ] {
         let repeated = rows.repeated(index, 5).expect("a row");
         assert_eq!((repeated.len(), repeated.heads()), (5, rows.heads()));
-        assert_eq!(repeated.row_of(4, 2), rows.row_of(index, 2));
+        assert_eq!(repeated.row(4, 2), rows.row(index, 2));
         let list = [id; 5];
         assert_eq!(
             turned(&repeated),
@@ -381,7 +389,11 @@ fn positions_of_dual_chunk_attention() {
             let (rows, expected) = (rows.expect("rows"), expected.expect("rows"));
             assert_eq!(rows.len(), ids.len());
             for index in 0..ids.len() {
-                assert_eq!(rows.row(index), expected.row(index), "{query:?}, {index}");
+                assert_eq!(
+                    rows.row(index, 0),
+                    expected.row(index, 0),
+                    "{query:?}, {index}"
+                );
             }
             let [mut x, mut y] = [vec![1.0_f32; ids.len() * 64], vec![1.0_f32; ids.len() * 64]];
             let shape = [1, ids.len(), 1, 64];
@@ -449,7 +461,7 @@ fn dual_chunk_attention() {
                 ["cos", "sin"].map(|key| file.bits::<f32>(&format!("{key}_cr_{name}")));
             for token in 0..tokens {
                 let width = rotary_dim / 2;
-                let (ours_cos, ours_sin) = rows.row(token).expect("a row");
+                let (ours_cos, ours_sin) = rows.row(token, 0).expect("a row");
                 same(ours_cos, &cos[token * width..][..width], name);
                 same(ours_sin, &sin[token * width..][..width], name);
             }

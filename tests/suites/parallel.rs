@@ -333,7 +333,7 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
         };
         let at = ScalePlace::InBlock { first, strides };
         for format in [
-            CacheFormat::e4m3(QuantScale::Computed { least: 1e-6, at }),
+            CacheFormat::quantized(QuantFormat::E4m3, QuantScale::Computed { least: 1e-6, at }),
             CacheFormat::by_group(
                 GroupCodes::E4m3In64(TileScale::PowerOfTwo { least: 1e-4 }),
                 at,

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, GroupCodes, QuantScale,
-    ScaleLayout, ScalePlace, TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, GroupCodes, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::SlotsError;
 use rope_core::norm::{Norm, NormFormula};
@@ -381,10 +381,13 @@ fn regions_of_a_page() {
     let page = 4 * 2 * (64 + 32 * 4);
     let codes = of(64, page).expect("a layout");
     let place = ScalePlace::Separate(ScaleLayout::nh([4, 2]));
-    let format = CacheFormat::e4m3(QuantScale::Computed {
-        least: 1e-6,
-        at: place,
-    });
+    let format = CacheFormat::quantized(
+        QuantFormat::E4m3,
+        QuantScale::Computed {
+            least: 1e-6,
+            at: place,
+        },
+    );
     let second = of(32, page / 4).and_then(|layout| layout.with_offset(4 * 2 * 64 / 4));
     let second = second.expect("a layout");
     let parts = [(codes, format), (second, CacheFormat::element::<f32>())];
@@ -607,10 +610,13 @@ fn refused_parts() {
         error::cache_layout("of one part at least"),
     );
     let place = ScalePlace::Separate(ScaleLayout::nh([PAGE, 1]));
-    let computed = CacheFormat::e4m3(QuantScale::Computed {
-        least: 1e-6,
-        at: place,
-    });
+    let computed = CacheFormat::quantized(
+        QuantFormat::E4m3,
+        QuantScale::Computed {
+            least: 1e-6,
+            at: place,
+        },
+    );
     let halves = [0..64, 64..128].map(|channels| (layout(128, channels), computed));
     let mut scales = vec![0.0_f32; SLOTS];
     refused(

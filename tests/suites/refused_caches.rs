@@ -132,8 +132,12 @@ fn offsets_and_scales() {
     ] {
         let (mut bytes, mut scales) = ([0x5a_u8; 40], [7.0_f32; 2]);
         let scale = computed(place);
-        let cache =
-            CacheMut::coded_with_scales(&mut bytes, layout, CacheFormat::e4m3(scale), &mut scales);
+        let cache = CacheMut::coded_with_scales(
+            &mut bytes,
+            layout,
+            CacheFormat::quantized(QuantFormat::E4m3, scale),
+            &mut scales,
+        );
         let (mut cache, offsets) = (cache.expect("it fits"), [offset]);
         let slots = &mut cache.slots(Slots::offsets(&offsets));
         let Some(error) = error else {

@@ -146,7 +146,7 @@ fn golden_pair(frequencies: &Frequencies<'static>, pair: usize, at: i64, cos: u3
     for (backend, frequencies) in everywhere(frequencies) {
         let rows = frequencies.rows(&[at, -at]).expect("positions");
         for (index, sin) in [(0, sin), (1, sin ^ 1 << 31)] {
-            let (coses, sines) = rows.row(index).expect("a row");
+            let (coses, sines) = rows.row(index, 0).expect("a row");
             let made = (coses[pair].to_bits(), sines[pair].to_bits());
             assert_eq!(made, (cos, sin), "{backend}, pair {pair} at {at}");
         }
@@ -227,7 +227,7 @@ fn real_coordinates_on_a_midpoint() {
             let rows = frequencies
                 .rows(Positions::real(&[at]))
                 .expect("it is finite");
-            let (_, sin) = rows.row(0).expect("one row");
+            let (_, sin) = rows.row(0, 0).expect("one row");
             let near = [at, at * (1.0 + ulp)].map(|near| near as f32);
             assert!(
                 near.contains(&sin[0]),
@@ -292,7 +292,7 @@ fn real_coordinates_are_correctly_rounded() {
                 let rows = frequencies.rows(positions).expect("coordinates");
                 assert_eq!(rows.len() * inverse.len(), cos.len());
                 for index in 0..rows.len() {
-                    let (coses, sines) = rows.row(index).expect("a row");
+                    let (coses, sines) = rows.row(index, 0).expect("a row");
                     for pair in 0..inverse.len() {
                         let made = (coses[pair].to_bits(), sines[pair].to_bits());
                         let at = index * inverse.len() + pair;
@@ -445,9 +445,13 @@ fn same_bits_in_rows_of_any_length() {
         for (backend, frequencies) in everywhere(&of(&all[first..first + pairs])) {
             let short = frequencies.rows(&positions).expect("rows");
             for index in 0..positions.len() {
-                let (cos, sin) = long.row(index).expect("a row");
+                let (cos, sin) = long.row(index, 0).expect("a row");
                 let expected = (&cos[first..first + pairs], &sin[first..first + pairs]);
-                assert_eq!(short.row(index), Some(expected), "{backend}, {pairs} pairs");
+                assert_eq!(
+                    short.row(index, 0),
+                    Some(expected),
+                    "{backend}, {pairs} pairs"
+                );
             }
         }
     }
@@ -590,10 +594,10 @@ fn negative_positions_turn_back() {
         let (there, back) = (frequencies.rows(&ids), frequencies.rows(&minus));
         let (there, back) = (there.expect("ids"), back.expect("ids"));
         for (index, id) in ids.iter().enumerate() {
-            let (cos, sin) = there.row(index).expect("a row");
+            let (cos, sin) = there.row(index, 0).expect("a row");
             // Zeros have no sign.
             let sin: Vec<f32> = sin.iter().map(|sin| 0.0 - sin).collect();
-            let (cos_back, sin_back) = back.row(index).expect("a row");
+            let (cos_back, sin_back) = back.row(index, 0).expect("a row");
             assert_eq!((cos_back, sin_back), (cos, &sin[..]), "{backend}, {id}");
         }
     }
@@ -616,9 +620,9 @@ fn negative_frequencies_turn_the_other_way() {
             let (there, back) = (there.rows(positions), back.rows(positions));
             let (there, back) = (there.expect("rows"), back.expect("rows"));
             for index in 0..5 {
-                let (cos, sin) = there.row(index).expect("a row");
+                let (cos, sin) = there.row(index, 0).expect("a row");
                 let sin: Vec<f32> = sin.iter().map(|sin| 0.0 - sin).collect();
-                assert_eq!(back.row(index), Some((cos, &sin[..])), "{inverse:?}");
+                assert_eq!(back.row(index, 0), Some((cos, &sin[..])), "{inverse:?}");
             }
         }
     }
@@ -668,7 +672,7 @@ fn each_pair_follows_its_axis() {
         let which: Vec<usize> = frequencies.iter().map(|pair| pair.axis).collect();
         let mut expected = Vec::new();
         for index in 0..TOKENS {
-            let row = |axis: usize| plain[axis].row(index).expect("a row");
+            let row = |axis: usize| plain[axis].row(index, 0).expect("a row");
             let pairs = || which.iter().enumerate();
             expected.extend(pairs().map(|(pair, &axis)| row(axis).0[pair].to_bits()));
             expected.extend(pairs().map(|(pair, &axis)| row(axis).1[pair].to_bits()));
@@ -698,12 +702,12 @@ fn each_ladder_is_a_plain_model() {
         for (&dim, &id) in dims.iter().zip(ids) {
             let plain = Frequencies::new(dim, 1e4, &Scaling::Default).expect("frequencies");
             let rows = plain.rows(&[id]).expect("an id");
-            let row = rows.row(0).expect("a row");
+            let row = rows.row(0, 0).expect("a row");
             cos.extend_from_slice(row.0);
             sin.extend_from_slice(row.1);
         }
         let rows = frequencies.rows(Positions::token_major(ids)).expect("ids");
-        assert_eq!(rows.row(0), Some((&cos[..], &sin[..])), "{axes:?}");
+        assert_eq!(rows.row(0, 0), Some((&cos[..], &sin[..])), "{axes:?}");
     }
 }
 
@@ -807,7 +811,7 @@ fn whole_turns_vanish_from_integer_positions_only() {
     let vision = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).expect("frequencies");
     let first = |positions: Positions<'_>| {
         let rows = vision.rows(positions).expect("positions");
-        let (cos, sin) = rows.row(0).expect("a row");
+        let (cos, sin) = rows.row(0, 0).expect("a row");
         (cos[0], sin[0])
     };
     assert_eq!(first(Positions::from(&[12_345_i64])), (1.0, 0.0));
@@ -987,8 +991,8 @@ fn coordinates_beyond_the_promise_are_refused() {
     let real = plain().rows(Positions::real(&[MOST - 1024.0, -MOST]));
     let real = real.expect("rows");
     let integers = plain().rows(&[i64::MAX - 1023, i64::MIN]).expect("rows");
-    assert_eq!(real.row(0), integers.row(0));
-    assert_eq!(real.row(1), integers.row(1));
+    assert_eq!(real.row(0, 0), integers.row(0, 0));
+    assert_eq!(real.row(1, 0), integers.row(1, 0));
     assert!(plain().rows(Positions::real(&[MOST])).is_ok());
     let nan = plain()
         .rows(Positions::real(&[f32::NAN]))

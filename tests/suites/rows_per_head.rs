@@ -377,10 +377,9 @@ fn rows_match_tokens() {
         .expect("four tokens");
     assert_eq!((rows.len(), rows.heads(), rows.is_empty()), (4, 3, false));
     let at =
-        |rows: &Rows<'_>, index, head| rows.row_of(index, head).map(|(cos, sin)| [cos[0], sin[0]]);
+        |rows: &Rows<'_>, index, head| rows.row(index, head).map(|(cos, sin)| [cos[0], sin[0]]);
     assert_eq!(at(&rows, 2, 1), Some([14.0, 15.0]));
-    assert_eq!(rows.row(2), rows.row_of(2, 0));
-    assert_eq!((rows.row_of(4, 0), rows.row_of(0, 3)), (None, None));
+    assert_eq!((rows.row(4, 0), rows.row(0, 3)), (None, None));
     let range = rows.narrow(1..3).expect("tokens that are there");
     assert_eq!((range.len(), at(&range, 1, 2)), (2, Some([16.0, 17.0])));
     let gathered = range.gather(&[1, 0, 1]).expect("ids that are there");
@@ -409,7 +408,7 @@ fn strided_rows() {
     let rows = Rows::strided(&values, &values[1..], layout).expect("rows inside the slices");
     assert_eq!((rows.len(), rows.heads(), rows.rotary_dim()), (12, 2, 4));
     let row = |rows: &Rows<'_>, index, head| {
-        rows.row_of(index, head)
+        rows.row(index, head)
             .map(|(cos, sin)| [cos[0], sin[0], sin[1]])
     };
     assert_eq!(row(&rows, 6, 1), Some([66.0, 67.0, 68.0]));
@@ -515,13 +514,13 @@ fn rows_at_equal_distances_are_a_table() {
         assert_eq!(rows.len(), count, "{doing}");
         for index in 0..count {
             let at = (index / tokens * by_batch + index % tokens * by_token) as f32;
-            let (cos, sin) = rows.row(index).expect("a row");
+            let (cos, sin) = rows.row(index, 0).expect("a row");
             assert_eq!((cos[0], sin[0]), (at, at + 1.0), "{doing}: row {index}");
         }
         let ids = [count - 1, 0];
         match (rows.gather(&ids), distance) {
             (Ok(gathered), Some(distance)) => {
-                let first = gathered.row(0).expect("a row").0[0];
+                let first = gathered.row(0, 0).expect("a row").0[0];
                 assert_eq!(first, ((count - 1) * distance) as f32, "{doing}");
                 assert!(rows.clone().with_heads(count).is_ok(), "{doing}");
             }
@@ -545,7 +544,7 @@ fn xpos(positions: usize, rotary_dim: usize, sign: f64) -> Vec<f32> {
         .and_then(|frequencies| frequencies.rows(0..positions))
         .expect("good frequencies");
     let scaled = |position: usize| {
-        let (cos, sin) = rows.row(position).expect("a row that is there");
+        let (cos, sin) = rows.row(position, 0).expect("a row that is there");
         let power = sign * (position as f64 - (positions / 2) as f64) / 512.0;
         let of = |values: &[f32]| -> Vec<f32> {
             let pairs = values.iter().enumerate();
@@ -626,7 +625,7 @@ fn inverted_rows_undo_xpos() {
                 &rows,
             );
             for [_, token, head] in place.view.heads() {
-                let (cos, sin) = rows.row_of(token, head).expect("a row that is there");
+                let (cos, sin) = rows.row(token, head).expect("a row that is there");
                 let at = |channel| place.view.index([0, token, head, channel]);
                 for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate() {
                     let [first, second] = [at(pair), at(pair + rotary_dim / 2)];
@@ -648,8 +647,8 @@ fn inverted_rows_undo_xpos() {
             .expect("rows with an inverse");
         for index in 0..tokens {
             let ((cos, sin), (was, of)) = (
-                again.row(index).expect("a row"),
-                rows.row(index).expect("a row"),
+                again.row(index, 0).expect("a row"),
+                rows.row(index, 0).expect("a row"),
             );
             for (got, wanted) in cos.iter().chain(sin).zip(was.iter().chain(of)) {
                 assert!(
@@ -706,7 +705,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
         let rows = frequencies.rows(0..1000).expect("few rows");
         let values: Vec<f32> = (0..1000)
             .flat_map(|index| {
-                let (cos, sin) = rows.row(index).expect("a row that is there");
+                let (cos, sin) = rows.row(index, 0).expect("a row that is there");
                 [cos, sin].concat()
             })
             .map(|value| (f64::from(value) * factor) as f32)

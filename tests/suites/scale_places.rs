@@ -102,7 +102,7 @@ fn in_block(first: usize) -> ScalePlace {
 fn formats(at: ScalePlace) -> [CacheFormat<'static>; 3] {
     let least = 1e-4;
     [
-        CacheFormat::e4m3(QuantScale::Computed { least, at }),
+        CacheFormat::quantized(QuantFormat::E4m3, QuantScale::Computed { least, at }),
         CacheFormat::quantized(QuantFormat::Int8Even, QuantScale::Computed { least, at }),
         CacheFormat::by_group(GroupCodes::E4m3In128(TileScale::PowerOfTwo { least }), at),
     ]

@@ -113,8 +113,12 @@ impl<'f> Keys<'f> {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
             let mut got = self.file.bits::<u8>("cached_e4m3fn");
-            let mut cache = CacheMut::coded(&mut got, self.layout, CacheFormat::e4m3(scale))
-                .expect("a cache that fits");
+            let mut cache = CacheMut::coded(
+                &mut got,
+                self.layout,
+                CacheFormat::quantized(QuantFormat::E4m3, scale),
+            )
+            .expect("a cache that fits");
             self.rope(backend)
                 .rotate(&mut cache.slots(self.slots()), &self.rows)
                 .expect("a slot for each row");
@@ -352,7 +356,7 @@ fn a_delta_has_no_magnitude() {
     let rows = rows_of(scaled.shift(&[0_i64, -5, 1 << 40]));
     assert_eq!(rows.attention_factor(), 1.0);
     for index in 0..rows.len() {
-        let (cos, sin) = rows.row(index).expect("a row");
+        let (cos, sin) = rows.row(index, 0).expect("a row");
         for (cos, sin) in cos.iter().zip(sin) {
             let length = f64::from(*cos).hypot(f64::from(*sin));
             assert!((length - 1.0).abs() < 1e-7, "{length}");
@@ -432,7 +436,7 @@ fn rows_with_an_attention_factor_do_not_move_keys() {
     have_square(&rows_of(old.shift(&positions)), 2.0);
 
     // Given rows are accepted unless a factor was declared.
-    let row = rows.row(0).expect("a row");
+    let row = rows.row(0, 0).expect("a row");
     let values = [row.0[0], row.1[0]].repeat(ROWS);
     let given = || Rows::new(&values, [ROWS, 2]).expect("rows");
     have_square(&given(), 2.0 * factor * factor);

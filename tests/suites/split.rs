@@ -45,7 +45,7 @@ fn rotate<E: Number>(
     let (mut cos, mut sin) = (Vec::new(), Vec::new());
     for batch in 0..shape.batch {
         for token in 0..shape.tokens {
-            let row = rows.row(first + batch * tokens + token);
+            let row = rows.row(first + batch * tokens + token, 0);
             let row = row.expect("a row that is there");
             cos.extend_from_slice(row.0);
             sin.extend_from_slice(row.1);

@@ -168,7 +168,9 @@ fn agree_in_codes<E: Number>(
                     if got == wanted {
                         continue;
                     }
-                    let float = kept.is_ok_and(|(code, _)| !code.name().starts_with("int8"));
+                    let float = kept.is_ok_and(|(code, _)| {
+                        !matches!(code, QuantFormat::Int8Even | QuantFormat::Int8RoundAway)
+                    });
                     for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                         // A NaN may be any NaN.
                         let nan = [got, wanted].map(|code| code & 0x7f == 0x7f) == [true; 2];
@@ -273,8 +275,12 @@ fn agree_in_norms<E: Number>(
                     .zip(&mut codes)
                 {
                     let scale = QuantScale::Reciprocal(HeadScales::Same(0.3));
-                    let mut cache = CacheMut::coded(codes, layout, CacheFormat::e4m3(scale))
-                        .expect("a valid cache");
+                    let mut cache = CacheMut::coded(
+                        codes,
+                        layout,
+                        CacheFormat::quantized(QuantFormat::E4m3, scale),
+                    )
+                    .expect("a valid cache");
                     chain
                         .rotate_into(&x, &mut cache.slots(&slots), &rows)
                         .expect("what fits");

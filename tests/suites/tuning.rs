@@ -1,7 +1,7 @@
 //! Parameters change the time of a call and never its bits: tables with every threshold at one end or the other.
 
 use half::bf16;
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::internals::{Ahead, TUNINGS, Tuning, tuned, tuning};
 use rope_core::norm::{Norm, NormFormula};
@@ -145,7 +145,11 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
                     CacheLayout::nhd([1, tokens, shape.heads, shape.head_dim]).expect("a layout");
                 codes.resize(layout.end(), 0);
                 let scale = QuantScale::Multiply(0.5.into());
-                let cache = CacheMut::coded(&mut codes, layout, CacheFormat::e4m3(scale));
+                let cache = CacheMut::coded(
+                    &mut codes,
+                    layout,
+                    CacheFormat::quantized(QuantFormat::E4m3, scale),
+                );
                 rope.rotate_into(x, &mut cache.expect("a cache").slots(0..tokens), rows)
                     .expect("they fit");
             });

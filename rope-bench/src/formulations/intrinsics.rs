@@ -143,7 +143,7 @@ impl Formulation for Intrinsics {
         let workload = &case.workload;
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
         let rows = frequencies.rows(&workload.positions())?;
-        let halves = (0..rows.len()).filter_map(|index| rows.row(index));
+        let halves = (0..rows.len()).filter_map(|index| rows.row(index, 0));
         let values = halves.flat_map(|(cos, sin)| [cos, sin]).flatten();
         let values: Vec<f32> = values.copied().collect();
         let shared = workload.starts.len() == 1;

@@ -80,21 +80,23 @@ pub unsafe extern "C" fn rope_hadamard_init(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("hadamard", hadamard)?;
-        let (made, factor) = match rope_hadamard_preset::from_c(preset)? {
+        // llama.cpp transforms no heads that 64 does not divide.
+        let whole = head_dim > 0 && head_dim.is_multiple_of(64);
+        let (block, factor) = match rope_hadamard_preset::from_c(preset)? {
             rope_hadamard_preset::LlamaCppKeys => (
-                Hadamard::llama_cpp_keys(head_dim)?,
+                whole.then(|| 1 << head_dim.trailing_zeros()),
                 rope_hadamard_factor::First,
             ),
-            rope_hadamard_preset::LlamaCppValues => (
-                Hadamard::llama_cpp_values(head_dim),
-                rope_hadamard_factor::First,
-            ),
-            rope_hadamard_preset::Indexer => {
-                (Some(Hadamard::new(head_dim)?), rope_hadamard_factor::Last)
+            rope_hadamard_preset::LlamaCppValues => {
+                (whole.then_some(64), rope_hadamard_factor::First)
             }
+            rope_hadamard_preset::Indexer => (Some(head_dim), rope_hadamard_factor::Last),
         };
+        if let Some(block) = block {
+            Hadamard::new(block)?;
+        }
         let hadamard = rope_hadamard {
-            block: made.map_or(0, |made| made.block()),
+            block: block.unwrap_or(0),
             factor: factor as i32,
         };
         // SAFETY: the caller promises that the pointer, which was checked, is writable.

@@ -275,7 +275,7 @@ impl Seen<'_> {
             for token in 0..tokens {
                 let row = batch * stride + token;
                 for head in 0..heads {
-                    if let Some(row) = self.rows.row_of(row, head) {
+                    if let Some(row) = self.rows.row(row, head) {
                         sum += of([batch, token, head], row);
                     }
                 }

@@ -60,7 +60,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
         let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
         let rows = unit.rows(Positions::real(&directions))?;
         for head in 0..heads {
-            if let Some(([cos], [sin])) = rows.row(head) {
+            if let Some(([cos], [sin])) = rows.row(head, 0) {
                 let at = head * pairs + k;
                 (x[at], x[at + half]) = (*cos, 0.0 - sin);
                 (y[at], y[at + half]) = (*sin, *cos);

@@ -4,14 +4,14 @@
 //! the caller's memory and a [`CacheFormat`]: an element type, an 8-bit format with its scale, or ggml's blocks.
 //!
 //! ```
-//! use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+//! use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 //! use rope_core::{Pairing, Rope, Rows, Tensor};
 //!
 //! // 4 pages of 16 slots, 2 heads of 64 channels in FP8 (E4M3), one scale for all.
 //! let layout = CacheLayout::nhd([4, 16, 2, 64])?;
 //! let scale = QuantScale::Divide(0.5.into());
 //! let mut memory = [0_u8; 4 * 16 * 2 * 64];
-//! let mut keys = CacheMut::coded(&mut memory, layout, CacheFormat::e4m3(scale))?;
+//! let mut keys = CacheMut::coded(&mut memory, layout, CacheFormat::quantized(QuantFormat::E4m3, scale))?;
 //!
 //! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens

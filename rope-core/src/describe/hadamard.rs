@@ -45,8 +45,10 @@ pub struct Hadamard {
 /// ```
 /// use rope_core::stages::{Hadamard, HadamardFactor};
 ///
-/// // llama.cpp's transform of queries and keys of 128 channels.
-/// let transform = Hadamard::new(128)?.with_factor(HadamardFactor::First);
+/// // llama.cpp: the largest power of two that divides the head for queries and keys, 64 channels for values. It leaves
+/// // heads that 64 does not divide untransformed.
+/// let keys = Hadamard::new(1 << 192_usize.trailing_zeros())?.with_factor(HadamardFactor::First);
+/// let values = Hadamard::new(64)?.with_factor(HadamardFactor::First);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -54,7 +56,9 @@ pub enum HadamardFactor {
     /// After the butterflies: DeepSeek, `fast_hadamard_transform`, SGLang, executorch, QuaRot.
     #[default]
     Last,
-    /// Before the butterflies: llama.cpp.
+    /// Before the butterflies: llama.cpp. It rounds nothing between the rotation, the transform and the cache
+    /// ([`Normed::without_rounding`](crate::Rope::without_rounding), for 16-bit tensors).
+    #[doc(alias("llama_cpp_keys", "llama_cpp_values"))]
     First,
 }
 
@@ -76,45 +80,10 @@ impl Hadamard {
         })
     }
 
-    /// Returns llama.cpp's transform of queries and quantized keys: the largest block of 64, 128, 256 .. channels that
-    /// divides the head, multiplied first; `None` if 64 does not divide `head_dim`. llama.cpp rounds nothing between
-    /// the rotation, the transform and the cache ([`Normed::without_rounding`](crate::Rope::without_rounding), for
-    /// 16-bit tensors).
-    ///
-    /// # Errors
-    ///
-    /// [`PlanError::HadamardBlock`] if the block is longer than 2048 channels.
-    pub const fn llama_cpp_keys(head_dim: usize) -> Result<Option<Self>, Error> {
-        if head_dim == 0 || !head_dim.is_multiple_of(64) {
-            return Ok(None);
-        }
-        match Hadamard::new(1 << head_dim.trailing_zeros()) {
-            Ok(keys) => Ok(Some(keys.with_factor(HadamardFactor::First))),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns llama.cpp's transform of quantized values and of the attention's output: blocks of 64 channels,
-    /// multiplied first; `None` if 64 does not divide `head_dim`.
-    pub const fn llama_cpp_values(head_dim: usize) -> Option<Self> {
-        if head_dim == 0 || !head_dim.is_multiple_of(64) {
-            return None;
-        }
-        Some(Hadamard {
-            block: 64,
-            factor: HadamardFactor::First,
-        })
-    }
-
     /// Sets the place of the factor.
     #[must_use]
     pub const fn with_factor(self, factor: HadamardFactor) -> Self {
         Hadamard { factor, ..self }
-    }
-
-    /// Returns the number of channels per block.
-    pub const fn block(&self) -> usize {
-        self.block
     }
 
     /// Returns the transform as the kernel runs it, with the f32 nearest to `1 / sqrt(block)`.

@@ -33,7 +33,7 @@ pub(crate) use view::{FullHeads, FullWidth, Rotation, RowSharing, View};
 /// let table = [1.0, 1.0, 0.0, 0.0, /* */ 0.5, 0.25, 0.8, 0.9];   // two rows of [cos cos | sin sin]
 /// let table = Rows::new(&table, [2, 4])?;
 /// let step = table.gather(&[1_u32, 1, 0])?;
-/// assert_eq!(step.row(0), Some((&[0.5, 0.25][..], &[0.8, 0.9][..])));
+/// assert_eq!(step.row(0, 0), Some((&[0.5, 0.25][..], &[0.8, 0.9][..])));
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[doc(alias = "freqs_cis")]
@@ -248,7 +248,7 @@ impl<'a> Rows<'a> {
     /// let table = [1.0, 0.0, /* */ 0.8, 0.6, /* */ 0.0, 1.0, /* */ 0.6, 0.8];   // two tokens of two heads
     /// let rows = Rows::new(&table, [4, 2])?.with_heads(2)?;
     /// assert_eq!((rows.len(), rows.heads()), (2, 2));
-    /// assert_eq!(rows.row_of(1, 0), Some((&[0.0][..], &[1.0][..])));
+    /// assert_eq!(rows.row(1, 0), Some((&[0.0][..], &[1.0][..])));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -426,7 +426,7 @@ impl<'a> Rows<'a> {
     /// ```
     /// use rope_core::Rows;
     /// let rows = Rows::new(&[1.0, 0.8, 0.0, 0.6], [1, 4])?;
-    /// assert_eq!(rows.narrow_pairs(1..2)?.row(0), Some((&[0.8][..], &[0.6][..])));
+    /// assert_eq!(rows.narrow_pairs(1..2)?.row(0, 0), Some((&[0.8][..], &[0.6][..])));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -457,7 +457,7 @@ impl<'a> Rows<'a> {
     /// let table = [1.0, 0.0, /* */ 0.8, 0.6];   // two rows
     /// let table = Rows::new(&table, [2, 2])?;
     /// let rows = table.repeated(1, 1000)?;
-    /// assert_eq!((rows.len(), rows.row(999)), (1000, Some((&[0.8][..], &[0.6][..]))));
+    /// assert_eq!((rows.len(), rows.row(999, 0)), (1000, Some((&[0.8][..], &[0.6][..]))));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -535,14 +535,10 @@ impl<'a> Rows<'a> {
         self.attention_factor
     }
 
-    /// Returns the cos and sin of row `index`, or `None` if it is out of range. Returns those of the first head if each
-    /// has its own.
-    pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
-        self.row_of(index, 0)
-    }
-
-    /// Returns the cos and sin of a head in row `index`, or `None` if it is out of range. Heads may share a row.
-    pub fn row_of(&self, index: usize, head: usize) -> Option<(&[f32], &[f32])> {
+    /// Returns the cos and sin of a head in row `index`, or `None` if either is out of range. Heads that share their
+    /// rows have those of head 0.
+    #[doc(alias = "row_of")]
+    pub fn row(&self, index: usize, head: usize) -> Option<(&[f32], &[f32])> {
         let there = index < self.len() && (head < self.heads || self.heads == 1);
         there.then(|| self.at(index, head))
     }

@@ -27,7 +27,7 @@ mod parameters;
 mod reductions;
 mod sums;
 
-pub use parameters::{convert_to_base, convert_to_logarithm, convert_to_ratio};
+pub use parameters::{convert_to_base, convert_to_ratio};
 pub use sums::PairGradients;
 pub(crate) use sums::SumFn;
 

@@ -253,7 +253,11 @@ enum Format {
 impl Format {
     fn name(self) -> &'static str {
         match self {
-            Format::Codes(code) => code.name(),
+            Format::Codes(QuantFormat::E4m3) => "e4m3",
+            Format::Codes(QuantFormat::E5m2) => "e5m2",
+            Format::Codes(QuantFormat::E5m2Saturating) => "e5m2-saturating",
+            Format::Codes(QuantFormat::Int8Even) => "int8-even",
+            Format::Codes(_) => "int8-round-away",
             Format::Blocks(format) => format.name,
         }
     }

@@ -47,7 +47,7 @@ fn test() -> Result<(), Failure> {
     let mut row = [0.0; HEAD_DIM];
     let frequencies = Frequencies::new_in(&mut blocks, HEAD_DIM, BASE, &SCALING)?;
     let rows = frequencies.at(&[POSITION])?.rows_in(&mut row)?;
-    let (cos, sin) = rows.row(0).ok_or(Failure)?;
+    let (cos, sin) = rows.row(0, 0).ok_or(Failure)?;
     check("cos_is_correctly_rounded", same(cos, &COS))?;
     check("sin_is_correctly_rounded", same(sin, &SIN))?;
 

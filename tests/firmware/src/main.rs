@@ -84,7 +84,7 @@ fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result
 
     // Once per token.
     let rows = frequencies.at(&[POSITION])?.rows_in(row)?;
-    let (cos, sin) = rows.row(0).ok_or(Failure)?;
+    let (cos, sin) = rows.row(0, 0).ok_or(Failure)?;
     check("cos_is_correctly_rounded", same(cos, &COS))?;
     check("sin_is_correctly_rounded", same(sin, &SIN))?;
 

@@ -64,8 +64,8 @@ pub fn dual_chunk(source: &mut Source<'_>) {
     assert_eq!(rows.len(), expected.len());
     for index in 0..ids.len() {
         assert_eq!(
-            rows.row(index),
-            expected.row(index),
+            rows.row(index, 0),
+            expected.row(index, 0),
             "{query:?} of {chunks:?}"
         );
     }

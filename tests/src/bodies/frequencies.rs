@@ -85,7 +85,7 @@ fn check<E: Display>(
         .expect("a range on any axes");
     let limit = (factor * (1.0 + 1e-6)) as f32;
     for token in 0..rows.len() {
-        let (cos, sin) = rows.row(token).expect("a row for each");
+        let (cos, sin) = rows.row(token, 0).expect("a row for each");
         for (cos, sin) in cos.iter().zip(sin) {
             assert!(
                 cos.is_finite() && sin.is_finite() && cos.abs().max(sin.abs()) <= limit,

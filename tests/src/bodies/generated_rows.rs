@@ -89,7 +89,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     on_the_stack(&frequencies.at(positions).expect("positions"), &rows, 1);
     if angle == Angle::HuggingFaceF32 {
         for token in 0..rows.len() {
-            let (cos, sin) = rows.row(token).expect("a row for each");
+            let (cos, sin) = rows.row(token, 0).expect("a row for each");
             assert!(
                 cos.iter()
                     .chain(sin)
@@ -99,7 +99,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
         return;
     }
     for (token, at) in placed.at.iter().enumerate() {
-        let (cos, sin) = rows.row(token).expect("a row for each");
+        let (cos, sin) = rows.row(token, 0).expect("a row for each");
         for ((frequency, cos), sin) in frequencies.iter().zip(cos).zip(sin) {
             let at = at[frequency.axis];
             let (right_cos, right_sin) = cos_sin(at, frequency, factor);
@@ -216,7 +216,7 @@ fn on_the_stack(at: &TokenAngles<'_>, rows: &Rows<'_>, heads: usize) {
 }
 
 fn bits(rows: &Rows<'_>, token: usize) -> Vec<u32> {
-    let (cos, sin) = rows.row(token).expect("a row for each");
+    let (cos, sin) = rows.row(token, 0).expect("a row for each");
     cos.iter().chain(sin).map(|value| value.to_bits()).collect()
 }
 

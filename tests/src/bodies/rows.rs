@@ -87,7 +87,7 @@ pub fn rows(source: &mut Source<'_>) {
         bits(cos_row).chain(bits(sin_row)).collect::<Vec<u32>>()
     };
     let got = |rows: &Rows<'_>, row: usize| {
-        rows.row(row)
+        rows.row(row, 0)
             .map(|(cos, sin)| bits(cos).chain(bits(sin)).collect::<Vec<u32>>())
     };
     for row in 0..table.len() {

@@ -63,7 +63,7 @@ fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
         let rows = frequencies
             .at(&[position])
             .and_then(|angles| angles.rows_in(&mut storage));
-        match rows.as_ref().ok().and_then(|rows| rows.row(0)) {
+        match rows.as_ref().ok().and_then(|rows| rows.row(0, 0)) {
             Some((cos, sin)) => {
                 for ((cos, sin), to) in cos.iter().zip(sin).zip(row) {
                     *to = (*cos, *sin);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::hint::black_box;
 
 use anyhow::Result;
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::internals::{Tuning, tuned};
 use rope_core::norm::{Norm, NormFormula};
@@ -159,7 +159,11 @@ impl Probe {
         if self.call == Call::Codes {
             let layout = CacheLayout::nhd([1, self.tokens, self.heads, HEAD_DIM])?;
             let scale = QuantScale::Multiply(0.5.into());
-            let mut cache = CacheMut::coded(&mut bytes[..whole], layout, CacheFormat::e4m3(scale))?;
+            let mut cache = CacheMut::coded(
+                &mut bytes[..whole],
+                layout,
+                CacheFormat::quantized(QuantFormat::E4m3, scale),
+            )?;
             return Ok(rope.rotate_into(&x, &mut cache.slots(0..self.tokens), rows)?);
         }
         let values: &mut [E] = bytemuck::cast_slice_mut(bytes);

@@ -128,7 +128,7 @@ impl RotaryRows {
         let mut values = Vec::with_capacity(count);
         for token in 0..len {
             for head in 0..heads {
-                let (cos, sin) = rows.row_of(token, head).unwrap_or_default();
+                let (cos, sin) = rows.row(token, head).unwrap_or_default();
                 values.extend_from_slice(cos);
                 values.extend_from_slice(sin);
             }

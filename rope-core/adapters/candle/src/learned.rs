@@ -65,7 +65,7 @@ impl CustomOp1 for LearnedTables {
             .map_err(refused)?;
         let tokens = rows.len();
         let mut tables = Vec::with_capacity(2 * tokens * pairs);
-        let of = |token| rows.row(token).unwrap_or_default();
+        let of = |token| rows.row(token, 0).unwrap_or_default();
         tables.extend((0..tokens).flat_map(|token| of(token).0));
         tables.extend((0..tokens).flat_map(|token| of(token).1));
         Ok((CpuStorage::F32(tables), (2, tokens, pairs).into()))

@@ -384,7 +384,7 @@ impl Rows {
             bail!("each of {} heads has rows of its own", rows.heads());
         }
         let mut tables = [(); 2].map(|()| Vec::with_capacity(tokens * pairs));
-        for (cos, sin) in (0..tokens).filter_map(|token| rows.row(token)) {
+        for (cos, sin) in (0..tokens).filter_map(|token| rows.row(token, 0)) {
             tables[0].extend_from_slice(cos);
             tables[1].extend_from_slice(sin);
         }

@@ -359,7 +359,7 @@ fn tables(
         let values = table.elements_mut::<f32>([])?;
         for (row, target) in values.chunks_exact_mut((each * pairs).max(1)).enumerate() {
             let (cos, sin) = rows
-                .row(row)
+                .row(row, 0)
                 .ok_or_else(|| Failure::new("a row is missing"))?;
             let row = [cos, sin][index];
             for (channel, value) in target.iter_mut().enumerate() {

@@ -120,7 +120,7 @@ impl<E: Short> Work for Heads<'_, E> {
                     true => token,
                     false => sequence * tokens + token,
                 };
-                let row = rows.row_of(row, head);
+                let row = rows.row(row, head);
                 row.ok_or_else(|| Failure::new("a row is missing"))
             };
             for begin in (0..tokens).step_by(block) {

@@ -8,7 +8,7 @@ use rope_core::cache::{
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{NormFormula, NormResult};
-use rope_core::stages::{Hadamard, HadamardFactor};
+use rope_core::stages::Hadamard;
 
 use super::*;
 use {
@@ -83,30 +83,52 @@ fn every_formula_matches_rope_core() {
 
 /// The transforms of engines, and the heads that they are refused for.
 #[test]
-fn presets_match_rope_core() {
+fn presets_are_those_of_engines() {
     use rope_hadamard_preset as Preset;
-    for &preset in Preset::ALL {
-        for head_dim in [0, 32, 64, 80, 96, 128, 192, 576, 2048, 4096, usize::MAX] {
-            let expected = match preset {
-                Preset::LlamaCppKeys => Hadamard::llama_cpp_keys(head_dim),
-                Preset::LlamaCppValues => Ok(Hadamard::llama_cpp_values(head_dim)),
-                Preset::Indexer => Hadamard::new(head_dim).map(Some),
+    // The blocks of llama.cpp's keys and values; 0 is none.
+    let blocks = [
+        (0, 0, 0),
+        (32, 0, 0),
+        (64, 64, 64),
+        (80, 0, 0),
+        (96, 0, 0),
+        (128, 128, 64),
+        (192, 64, 64),
+        (256, 256, 64),
+        (512, 512, 64),
+        (576, 64, 64),
+        (2048, 2048, 64),
+        (4096, 4096, 64),
+        (usize::MAX, 0, 0),
+    ];
+    let (first, last) = (
+        rope_hadamard_factor::First as i32,
+        rope_hadamard_factor::Last as i32,
+    );
+    for (head_dim, keys, values) in blocks {
+        for &preset in Preset::ALL {
+            let (block, factor) = match preset {
+                Preset::LlamaCppKeys => (keys, first),
+                Preset::LlamaCppValues => (values, first),
+                Preset::Indexer => (head_dim, last),
             };
-            let (block, factor) = (7, 7);
-            let mut got = rope_hadamard { block, factor };
+            let expected = match (preset, block) {
+                (Preset::LlamaCppKeys | Preset::LlamaCppValues, 0) => Ok(()),
+                _ => Hadamard::new(block).map(drop),
+            };
+            let untouched = rope_hadamard {
+                block: 7,
+                factor: 7,
+            };
+            let mut got = untouched;
             let status = call!(rope_hadamard_init(&mut got, preset as i32, head_dim));
             let case = format!("{preset:?} {head_dim}");
-            same(&case, status, expected.map(drop));
-            let Ok(expected) = expected else {
-                assert_eq!((got.block, got.factor), (7, 7), "{case}");
-                continue;
+            let wanted = match expected {
+                Ok(()) => [block as i64, factor.into()],
+                Err(_) => [7, 7],
             };
-            let factor = match got.factor {
-                0 => HadamardFactor::Last,
-                _ => HadamardFactor::First,
-            };
-            let named = (got.block > 0).then(|| Hadamard::new(got.block).expect("valid"));
-            assert_eq!(named.map(|it| it.with_factor(factor)), expected, "{case}");
+            same(&case, status, expected);
+            assert_eq!([got.block as i64, got.factor.into()], wanted, "{case}");
         }
     }
     for unknown in [0, -1, next(Preset::ALL, |preset| preset as i32)] {

@@ -74,7 +74,7 @@ fn a_window_of_two_parts() {
     let rows = rotation
         .rows(Positions::axis_major(&ids[..]))
         .expect("rows");
-    let table = (0..2).filter_map(|token| rows.rows().row(token));
+    let table = (0..2).filter_map(|token| rows.rows().row(token, 0));
     let table: Vec<f32> = table.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
     let [mut ours, mut theirs] = [(); 2].map(|()| values::<f32>(288));
     let mut wanted = TensorMut::new(&mut theirs, shape).expect("a tensor");

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantScale};
+use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
 use rope_core::norm::{Norm, NormFormula};
 
 use super::*;
@@ -109,7 +109,10 @@ fn a_norm_into_a_cache() {
     let (weight, other_weight) = (&weight[..shape[3]], &weight[3..]);
     let expected = |x: &[bf16], weight: &[f32], slots: &[i64]| {
         let mut memory = vec![0_u8; layout.end()];
-        let format = CacheFormat::e4m3(QuantScale::Divide(HeadScales::Same(0.25)));
+        let format = CacheFormat::quantized(
+            QuantFormat::E4m3,
+            QuantScale::Divide(HeadScales::Same(0.25)),
+        );
         let mut cache = CacheMut::coded(&mut memory, layout, format).expect("valid");
         let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weight);
         let rope = Rope::new(Pairing::Half).with_norm(norm);

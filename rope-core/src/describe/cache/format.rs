@@ -15,7 +15,7 @@ use crate::kernel::quantize::{
 /// program links the kernels of the formats that it names.
 ///
 /// ```
-/// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantScale};
+/// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 ///
 /// let layout = CacheLayout::nhd([1, 16, 2, 64])?;
 /// let format = BlockFormat::Q8_0;
@@ -23,7 +23,7 @@ use crate::kernel::quantize::{
 /// assert_eq!(memory.len(), layout.bytes(format)?);
 /// let keys = CacheMut::coded(&mut memory, layout, format)?;
 /// // `v_scale` of a checkpoint
-/// let format = CacheFormat::e4m3(QuantScale::Divide(0.5.into()));
+/// let format = CacheFormat::quantized(QuantFormat::E4m3, QuantScale::Divide(0.5.into()));
 /// let mut memory = [0_u8; 16 * 2 * 64];
 /// let values = CacheMut::coded(&mut memory, layout, format)?;
 /// # Ok::<(), rope_core::Error>(())
@@ -53,11 +53,6 @@ pub(crate) enum Codes<'a> {
 }
 
 impl<'a> CacheFormat<'a> {
-    /// Codes of [`QuantFormat::E4m3`].
-    pub const fn e4m3(scale: QuantScale<'a>) -> Self {
-        CacheFormat::scaled(&quantize::E4M3, scale)
-    }
-
     /// Plain elements.
     pub const fn element<E: Element>() -> Self {
         CacheFormat(Format::Element(E::OUT_OF_PLACE, E::IN_PLACE))
@@ -71,11 +66,11 @@ impl<'a> CacheFormat<'a> {
     /// let scale = QuantScale::Divide(HeadScales::Same(0.5));
     /// let format = CacheFormat::quantized(QuantFormat::Int8Even, scale);
     /// ```
-    #[doc(alias("e5m2", "e5m2_saturating", "int8_even", "int8_round_away"))]
+    #[doc(alias("e4m3", "e5m2", "e5m2_saturating", "int8_even", "int8_round_away"))]
     #[inline(always)]
     pub const fn quantized(format: QuantFormat, scale: QuantScale<'a>) -> Self {
         match format {
-            QuantFormat::E4m3 => CacheFormat::e4m3(scale),
+            QuantFormat::E4m3 => CacheFormat::scaled(&quantize::E4M3, scale),
             QuantFormat::E5m2 => CacheFormat::scaled(&quantize::E5M2, scale),
             QuantFormat::E5m2Saturating => CacheFormat::scaled(&quantize::E5M2_SATURATING, scale),
             QuantFormat::Int8Even => CacheFormat::scaled(&quantize::INT8_EVEN, scale),
@@ -91,7 +86,7 @@ impl<'a> CacheFormat<'a> {
     /// codes at run time links all of them.
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, ScalePlace};
+    /// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, GroupCodes, MxScale, ScalePlace};
     ///
     /// // 16 slots of 2 heads of 64 channels: 32 bytes of codes, and 2 scales after them.
     /// let layout = CacheLayout::nhd([1, 16, 2, 68])?.narrow_channels(0..64)?;
@@ -129,7 +124,7 @@ impl<'a> CacheFormat<'a> {
     /// `tokens` divides the slots of a block, whose slots are contiguous in each head ([`CacheLayout::hnd`]).
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ChannelCodes};
+    /// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, ChannelCodes};
     /// use rope_core::{Pairing, Rope, Tensor};
     ///
     /// // 4 pages of 32 slots, 2 heads of 64 channels.
@@ -252,7 +247,7 @@ impl ComputedScales {
 /// Codes with a scale, or with two numbers, per group of channels. The layout counts channels.
 ///
 /// ```
-/// use rope_core::cache::{Asymmetric, CacheFormat, CacheLayout, CacheMut, GroupCodes};
+/// use rope_core::cache::{Asymmetric, CacheFormat, QuantFormat, CacheLayout, CacheMut, GroupCodes};
 /// use rope_core::cache::{ScaleLayout, ScalePlace};
 ///
 /// // 16 slots of 2 heads of 80 channels; OpenVINO's `[slots, heads, 2]` of scales and zero points
@@ -309,7 +304,7 @@ pub enum GroupCodes {
 /// Codes with a scale and an offset per channel of a group of tokens ([`CacheFormat::by_channel`]).
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, CacheLayout, ChannelCodes};
+/// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, ChannelCodes};
 ///
 /// // 4 groups of 32 tokens, 2 heads of 64 channels.
 /// let layout = CacheLayout::hnd([1, 2, 128, 64])?;
@@ -364,7 +359,7 @@ impl ChannelCodes {
 /// OCP's Microscaling Formats 1.0 defines [`MxScale::Floor`]; engines use all three.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, GroupCodes, MxScale, ScalePlace};
+/// use rope_core::cache::{CacheFormat, QuantFormat, GroupCodes, MxScale, ScalePlace};
 ///
 /// let format = CacheFormat::by_group(GroupCodes::Mxfp8(MxScale::Floor), ScalePlace::Inline(128));
 /// ```
@@ -386,15 +381,6 @@ impl MxScale {
     /// All rules.
     pub const ALL: [MxScale; 3] = [MxScale::Floor, MxScale::Even, MxScale::Up];
 
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MxScale::Floor => "floor",
-            MxScale::Even => "even",
-            MxScale::Up => "up",
-        }
-    }
-
     const fn rule(self) -> GroupRule {
         match self {
             MxScale::Floor => GroupRule::Floor,
@@ -407,7 +393,7 @@ impl MxScale {
 /// The scale of a tile of E4M3, from its largest magnitude `m`, ignoring NaNs.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, GroupCodes, ScalePlace, TileScale};
+/// use rope_core::cache::{CacheFormat, QuantFormat, GroupCodes, ScalePlace, TileScale};
 ///
 /// // vLLM's
 /// let scale = TileScale::Quotient { least: f32::MIN_POSITIVE };
@@ -448,7 +434,7 @@ impl TileScale {
 /// code, 255 or 15.
 ///
 /// ```
-/// use rope_core::cache::{Asymmetric, CacheFormat, GroupCodes, ScalePlace};
+/// use rope_core::cache::{Asymmetric, CacheFormat, QuantFormat, GroupCodes, ScalePlace};
 ///
 /// // A head of 96 channels is one group, whose numbers follow its codes.
 /// let format = CacheFormat::by_group(GroupCodes::U8(Asymmetric::Minimum, 96), ScalePlace::Inline(96));
@@ -468,21 +454,13 @@ pub enum Asymmetric {
 impl Asymmetric {
     /// All rules.
     pub const ALL: [Asymmetric; 2] = [Asymmetric::ZeroPoint, Asymmetric::Minimum];
-
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Asymmetric::ZeroPoint => "zero-point",
-            Asymmetric::Minimum => "minimum",
-        }
-    }
 }
 
 /// The type of separate scales: [`f32`], or [`u8`] for scales of one byte. Sealed.
 ///
 /// ```
 /// use rope_core::Error;
-/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ScaleUnit};
+/// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, ScaleUnit};
 ///
 /// fn cache<'a, S: ScaleUnit>(
 ///     memory: &'a mut [u8],

@@ -278,17 +278,18 @@ impl CacheLayout {
     /// Returns the fewest bytes of a cache with this layout and storage format.
     ///
     /// ```
-    /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantScale, ScalePlace};
+    /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantFormat, QuantScale, ScalePlace};
     ///
     /// // 4 pages of 16 slots, 2 heads of 64 channels.
     /// let layout = CacheLayout::nhd([4, 16, 2, 64])?;
     /// assert_eq!(layout.bytes(CacheFormat::element::<f32>())?, 4 * 16 * 2 * 64 * 4);
-    /// assert_eq!(layout.bytes(CacheFormat::e4m3(QuantScale::Divide(0.5.into())))?, 4 * 16 * 2 * 64);
+    /// let e4m3 = CacheFormat::quantized(QuantFormat::E4m3, QuantScale::Divide(0.5.into()));
+    /// assert_eq!(layout.bytes(e4m3)?, 4 * 16 * 2 * 64);
     /// assert_eq!(layout.bytes(BlockFormat::Q8_0)?, 4 * 16 * 2 * 64 / 32 * 34);
     /// // An f32 scale after the codes of each head.
     /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.narrow_channels(0..64)?;
     /// let scale = QuantScale::Computed { at: ScalePlace::Inline(64), least: 1e-6 };
-    /// assert_eq!(layout.bytes(CacheFormat::e4m3(scale))?, 4 * 16 * 2 * 68);
+    /// assert_eq!(layout.bytes(CacheFormat::quantized(QuantFormat::E4m3, scale))?, 4 * 16 * 2 * 68);
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///

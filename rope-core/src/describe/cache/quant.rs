@@ -45,17 +45,6 @@ impl QuantFormat {
         QuantFormat::Int8Even,
         QuantFormat::Int8RoundAway,
     ];
-
-    /// Returns the name in lower case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            QuantFormat::E4m3 => "e4m3",
-            QuantFormat::E5m2 => "e5m2",
-            QuantFormat::E5m2Saturating => "e5m2-saturating",
-            QuantFormat::Int8Even => "int8-even",
-            QuantFormat::Int8RoundAway => "int8-round-away",
-        }
-    }
 }
 
 /// The scale applied to numbers, in f32, before they are rounded to a code.

@@ -1,23 +1,17 @@
 //! The chain rule from frequencies to the parameters they are computed from.
 
-/// Converts gradients of frequencies `f` to those of their logarithms, in place: `dl = f df`. For frequencies `f =
-/// exp(l)` learned as logarithms (k-diffusion's `AxialRoPE`), and for `f = f0 exp(alpha)` (Mistral Large 4).
-///
-/// The rest of a longer list is unused.
-#[doc(alias = "to_logarithm")]
-pub fn convert_to_logarithm(frequencies: &[f64], gradients: &mut [f64]) {
-    for (gradient, frequency) in gradients.iter_mut().zip(frequencies) {
-        *gradient *= frequency;
-    }
-}
-
 /// Converts gradients of frequencies `f = r f0` to those of their ratios `r`, in place: `dr = f0 df`. For frequencies
 /// learned as ratios to fixed ones (LeRoPE).
 ///
+/// Given the frequencies `f` themselves, these are the gradients of their logarithms, `dl = f df`: of `f = exp(l)`
+/// (k-diffusion's `AxialRoPE`) and of `f = f0 exp(alpha)` (Mistral Large 4).
+///
 /// The rest of a longer list is unused.
-#[doc(alias = "to_ratio")]
+#[doc(alias("to_ratio", "to_logarithm", "convert_to_logarithm"))]
 pub fn convert_to_ratio(fixed: &[f64], gradients: &mut [f64]) {
-    convert_to_logarithm(fixed, gradients);
+    for (gradient, fixed) in gradients.iter_mut().zip(fixed) {
+        *gradient *= fixed;
+    }
 }
 
 /// Computes the gradient of the base of frequencies `f_i = b^(-i/n)`, pairs `i` of `n`: `db = sum of -(i / (n b)) f_i

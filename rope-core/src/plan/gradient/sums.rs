@@ -76,12 +76,12 @@ impl<'a> PairGradients<'a> {
     }
 
     /// Returns `[rows, heads, pairs]`.
-    pub fn shape(&self) -> [usize; 3] {
+    pub(crate) fn shape(&self) -> [usize; 3] {
         [self.rows, self.heads, self.pairs]
     }
 
     /// Returns all sums.
-    pub fn sums(&self) -> &[f64] {
+    pub(crate) fn sums(&self) -> &[f64] {
         self.sums
     }
 

@@ -216,6 +216,9 @@ fn rows_of_positions_are_rope_cores() {
     let (cos, sin) = (values(rows.cos()), values(rows.sin()));
     for token in 0..12 {
         let part = token * 12..(token + 1) * 12;
-        assert_eq!(expected.row(token), Some((&cos[part.clone()], &sin[part])));
+        assert_eq!(
+            expected.row(token, 0),
+            Some((&cos[part.clone()], &sin[part]))
+        );
     }
 }
