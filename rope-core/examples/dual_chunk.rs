@@ -80,7 +80,7 @@ pub(crate) fn main() -> Result<(), Error> {
         &keys,
         &mut [
             Output::cache(&mut CacheMut::new(&mut memory, pages)?, &slots, &rows[0]),
-            Output::tensor(
+            Output::new(
                 &mut TensorMut::new(&mut now, [1, TOKENS, KV_HEADS, HEAD_DIM])?,
                 &rows[0],
             ),

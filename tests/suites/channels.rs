@@ -277,7 +277,7 @@ fn rotated_shifted_copied_and_moved() {
         let (mut cache, mut copy) = (on(&mut three, layout, format), vec![0.0; x.len()]);
         let mut copy = TensorMut::new(&mut copy, SHAPE).expect("a tensor");
         let outputs = &mut [
-            Output::tensor(&mut copy, &rows),
+            Output::new(&mut copy, &rows),
             Output::cache(&mut cache, &slots, &rows),
         ];
         three_is_written(&rope, &x, SHAPE, outputs);

@@ -1250,8 +1250,8 @@ fn each_verb<S: Stages>(
             6 => rope.prepare_into(&x, &mut y, angles).map(|call| call.run()),
             _ => {
                 let outputs = &mut [
-                    Output::tensor(&mut y, angles),
-                    Output::tensor(&mut z, &NoRotation),
+                    Output::new(&mut y, angles),
+                    Output::new(&mut z, &NoRotation),
                 ];
                 rope.rotate_into_each(&x, &mut outputs[..source.below(3)])
             }

@@ -135,7 +135,7 @@ fn everywhere<E: Number>(
     let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
     let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
     let outputs = &mut [
-        Output::tensor(&mut tensor, angles),
+        Output::new(&mut tensor, angles),
         Output::cache(&mut cache, &slots, angles),
     ];
     plan.rotate_into_each(&source, outputs).expect("it fits");

@@ -79,8 +79,8 @@ fn parts_are_the_whole() {
                 plan.rotate_into_each(
                     &source,
                     &mut [
-                        Output::tensor(&mut TensorMut::new(&mut y, to).expect("valid"), &own),
-                        Output::tensor(&mut TensorMut::new(&mut z, from).expect("valid"), &shared),
+                        Output::new(&mut TensorMut::new(&mut y, to).expect("valid"), &own),
+                        Output::new(&mut TensorMut::new(&mut z, from).expect("valid"), &shared),
                         Output::cache(
                             &mut CacheMut::coded(
                                 &mut codes,
@@ -204,7 +204,7 @@ fn refusals() {
         let result = rope.rotate_into_each(
             &tensor,
             &mut [
-                Output::tensor(
+                Output::new(
                     &mut TensorMut::new(&mut y, [1, 4, 2, 4]).expect("valid"),
                     &rows,
                 ),
@@ -252,7 +252,7 @@ fn refusals() {
     assert_eq!(rope.rotate_into_each(&tensor, &mut []), Ok(()));
     let empty = Tensor::new(&x[..0], [0, 4, 2, 4]).expect("valid");
     let mut target = TensorMut::new(&mut y[..0], [0, 4, 2, 4]).expect("valid");
-    let outputs = &mut [Output::tensor(&mut target, &rows)];
+    let outputs = &mut [Output::new(&mut target, &rows)];
     assert_eq!(rope.rotate_into_each(&empty, outputs), Ok(()));
 }
 

@@ -197,7 +197,7 @@ fn groups_by_channel() {
         let mut y = vec![0.0_f32; tokens * heads * head_dim];
         let mut y = TensorMut::new(&mut y, shape).expect("a tensor");
         let outputs = &mut [
-            Output::tensor(&mut y, &rows),
+            Output::new(&mut y, &rows),
             Output::cache(&mut keys, 0..512, &rows),
         ];
         rope.rotate_into_each(&x, outputs).expect("whole groups");
@@ -417,7 +417,7 @@ fn every_operand() {
                                 [rows.narrow(0..tokens), rows.narrow(TOKENS - tokens..TOKENS)];
                             let of_groups = of_groups.map(|rows| rows.expect("they are inside"));
                             let outputs = &mut [
-                                Output::tensor(&mut y, made),
+                                Output::new(&mut y, made),
                                 Output::head_groups(&mut z, &of_groups),
                                 Output::cache(cache, &slots, &rows),
                             ];

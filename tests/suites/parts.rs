@@ -11,7 +11,8 @@ use rope_core::cache::{
 use rope_core::error::SlotsError;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Error, Frequencies, Layout, NoRotation, Pairing, Rope, Scaling, Tensor, TensorMut,
+    Backend, Error, Frequencies, Layout, NoRotation, Output, Pairing, Rope, Scaling, Tensor,
+    TensorMut,
 };
 use rope_tests::{Number, Source};
 
@@ -342,6 +343,66 @@ fn own_memories() {
     same(&back, &expected, "moved");
     assert!(expected.iter().any(|&x| x != 0.0));
     assert_eq!(latents[..9 * LATENT], vec![0.0; 9 * LATENT]);
+}
+
+/// Tests that one call writes a tensor, records and parts with memories of their own, as calls of their own do.
+#[test]
+fn outputs() {
+    let slots = [5_i64, 17, -1, 6, 0];
+    let x: Vec<bf16> = values(&mut Source::random("outputs"), slots.len() * HEAD);
+    let frequencies = frequencies();
+    let angles = frequencies.at(100..105).expect("positions");
+    let whole = |width| CacheLayout::nhd([PAGES, PAGE, 1, width]).expect("a layout");
+    for backend in Backend::available() {
+        let rope = rope(backend).with_window(LATENT);
+        let write = |together: bool| {
+            let (mut memory, mut y) = (painted(SLOTS * RECORD), vec![0.0_f32; slots.len() * HEAD]);
+            let (mut latents, mut keys) =
+                (vec![0.0_f32; SLOTS * LATENT], vec![0.0_f32; SLOTS * KEY]);
+            {
+                let mut records =
+                    CachePartsMut::new(bytes(&mut memory), deepseek()).expect("parts that fit");
+                let parts = [
+                    CacheMut::new(&mut latents, whole(LATENT)).expect("a cache"),
+                    CacheMut::new(&mut keys, whole(KEY)).expect("a cache"),
+                ];
+                let mut own = CachePartsMut::of(parts).expect("parts of one shape");
+                let (mut records, mut own) = (records.slots(&slots), own.slots(&slots));
+                let mut y = tensor_mut(&mut y, HEAD);
+                let x = &tensor(&x, HEAD);
+                let done = if together {
+                    let outputs = &mut [
+                        Output::new(&mut records, &angles),
+                        Output::new(&mut y, &angles),
+                        Output::new(&mut own, &NoRotation),
+                    ];
+                    rope.rotate_into_each(x, outputs)
+                } else {
+                    rope.rotate_into(x, &mut records, &angles)
+                        .and(rope.rotate_into(x, &mut y, &angles))
+                        .and(rope.apply_into(x, &mut own))
+                };
+                done.expect("operands that fit");
+            }
+            (bytes(&mut memory).to_vec(), [y, latents, keys].concat())
+        };
+        let (got, expected) = (write(true), write(false));
+        same(&got.0, &expected.0, &format!("{backend}, records"));
+        same(&got.1, &expected.1, &format!("{backend}, elements"));
+    }
+    // A later target that is refused leaves the records as they are.
+    let (mut memory, mut y) = (painted(SLOTS * RECORD), vec![0.0_f32; HEAD]);
+    let mut records = CachePartsMut::new(bytes(&mut memory), deepseek()).expect("parts that fit");
+    let (mut records, mut y) = (records.slots(&slots), tensor_mut(&mut y, HEAD));
+    let outputs = &mut [
+        Output::new(&mut records, &angles),
+        Output::new(&mut y, &angles),
+    ];
+    rope(Backend::Scalar)
+        .with_window(LATENT)
+        .rotate_into_each(&tensor(&x, HEAD), outputs)
+        .expect_err("a tensor of one token");
+    assert!(memory == painted(SLOTS * RECORD), "it has written");
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn calls<E: Number>() -> [(&'static str, Call<E>); 7] {
             let mut other = case.y.clone();
             let mut bytes = case.on_target(|x, y, rows| {
                 let mut other = TensorMut::new(&mut other, case.places[1].layout).expect("valid");
-                let outputs = &mut [Output::tensor(y, rows), Output::tensor(&mut other, rows)];
+                let outputs = &mut [Output::new(y, rows), Output::new(&mut other, rows)];
                 rope.rotate_into_each(x, outputs).expect("rows that fit");
             });
             bytes.extend(Case::bytes(&other));

@@ -329,14 +329,14 @@ typedef struct rope_output {
   const struct rope_angles *rows;  // The rows: as many structs as there are groups.
   // Groups of heads in a token of a tensor, one after the other, each with all heads of the source and rows of its
   // own: vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1:
-  // one. Not used with a cache.
+  // one. Not used with a cache, nor with parts.
   size_t groups;
 } rope_output;
 #endif
 
 #if defined(ROPE_STD)
-// Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
-// rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
+// Runs a plan from one tensor into several targets, tensors, caches and parts, each by rows of its own: a call of
+// rope_rotate_into for each of the `count` outputs, which together read the source once, and once more per target in parts. All of them are checked
 // before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of positions) are one call.
 //
 // Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
@@ -389,6 +389,11 @@ typedef struct rope_call_memory {
   void *scales;  // Scales of that cache, where they are made and lie apart.
   const void *weight;  // Weights of the norm.
   const void *bias;  // Biases of the norm.
+  // The data of the second part of the first operand, where it is not in the memory of the first part. Required
+  // then.
+  void *x_next;
+  void *y_next;  // The same of the second operand.
+  void *scales_next;  // Scales of the second part of the cache, where they are made and lie apart.
 } rope_call_memory;
 
 // Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.

@@ -10,9 +10,11 @@ use crate::memory::{Out, Region, Span, elements_mut, look, plain, read};
 use crate::operand::{OperandRecord, rope_operand};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::positions::rope_positions;
-use crate::slots::{SlotsRecord, rope_slots};
+use crate::slots::rope_slots;
 use crate::status::{rope_status, status_of};
 use crate::verbs::{self, Mode, Parts, QueryKey, Together, Work, apart, call, query_and_key};
+
+const _: () = assert!(size_of::<Record>() <= ROPE_CALL_BYTES);
 
 /// Bytes of a rope_call.
 pub const ROPE_CALL_BYTES: usize = 2048;
@@ -69,6 +71,13 @@ pub struct rope_call_memory {
     pub weight: *const c_void,
     /// Biases of the norm.
     pub bias: *const c_void,
+    /// The data of the second part of the first operand, where it is not in the memory of the first part. Required
+    /// then.
+    pub x_next: *mut c_void,
+    /// The same of the second operand.
+    pub y_next: *mut c_void,
+    /// Scales of the second part of the cache, where they are made and lie apart.
+    pub scales_next: *mut c_void,
 }
 plain!(rope_call_memory);
 
@@ -82,7 +91,10 @@ impl rope_call_memory {
             | self.slots.addr()
             | self.scales.addr()
             | self.weight.addr()
-            | self.bias.addr();
+            | self.bias.addr()
+            | self.x_next.addr()
+            | self.y_next.addr()
+            | self.scales_next.addr();
         others == 0 && (has_second || self.y.is_null()) && (has_sin || self.sin.is_null())
     }
 }
@@ -220,6 +232,8 @@ impl Token {
     }
 }
 
+const NO_NEXT: &str = "no second part in memory of its own";
+
 const MAGIC: u64 = 0x726f_7065_5f63_616c;
 
 impl Record {
@@ -296,12 +310,11 @@ impl Record {
             None => (false, angles),
         };
         let (has_sin, has_ids) = rows.map_or((false, false), RowsRecord::parts);
-        let slots = match (&self.x, &self.y) {
-            (_, Some(OperandRecord::Slots(slots))) | (OperandRecord::Slots(slots), _) => {
-                Some(slots)
-            }
-            _ => None,
-        };
+        let second = self.y.as_ref();
+        let cached = second
+            .filter(|y| y.has_slots())
+            .or(self.x.has_slots().then_some(&self.x));
+        let scales = cached.map_or([false; 2], OperandRecord::has_scales);
         let [weight, bias] = self.plan.norm_lists();
         let at = matches!(self.angles, AnglesRecord::At(_));
         for (name, addr, (uses, instead)) in [
@@ -325,15 +338,27 @@ impl Record {
             (
                 "memory.slots",
                 memory.slots.addr(),
-                (slots.is_some(), "tensors alone"),
+                (cached.is_some(), "tensors alone"),
             ),
             (
                 "memory.scales",
                 memory.scales.addr(),
-                (
-                    slots.is_some_and(SlotsRecord::has_scales),
-                    "no scales that lie apart",
-                ),
+                (scales[0], "no scales that lie apart"),
+            ),
+            (
+                "memory.x_next",
+                memory.x_next.addr(),
+                (self.x.has_next(), NO_NEXT),
+            ),
+            (
+                "memory.y_next",
+                memory.y_next.addr(),
+                (second.is_some_and(OperandRecord::has_next), NO_NEXT),
+            ),
+            (
+                "memory.scales_next",
+                memory.scales_next.addr(),
+                (scales[1], "no scales of a second part that lie apart"),
             ),
             (
                 "memory.weight",
@@ -369,18 +394,13 @@ impl Record {
                 true => None,
                 false => Some(read("slots", memory.slots)?),
             };
-            let in_target = matches!(self.y, Some(OperandRecord::Slots(_)));
+            let in_target = self.y.as_ref().is_some_and(OperandRecord::has_slots);
             let of = |operand: &OperandRecord, data, own: bool| {
-                Ok::<_, Failure>(match operand {
-                    OperandRecord::Tensor(x) => OperandRecord::Tensor(x.at(data)?),
-                    OperandRecord::Slots(x) if own => {
-                        OperandRecord::Slots(x.at(data, slots, memory.scales)?)
-                    }
-                    OperandRecord::Slots(x) => {
-                        OperandRecord::Slots(x.at(data, None, core::ptr::null_mut())?)
-                    }
-                    parts @ OperandRecord::Parts(_) => *parts,
-                })
+                let scales = [memory.scales, memory.scales_next];
+                match own {
+                    true => operand.at(data, slots, scales),
+                    false => operand.at(data, None, [core::ptr::null_mut(); 2]),
+                }
             };
             let plan;
             let plan = match memory.weight.is_null() && memory.bias.is_null() {
@@ -400,7 +420,10 @@ impl Record {
                 AnglesRecord::At(at) => AnglesRecord::At(at.at(memory.positions)?),
                 AnglesRecord::None => AnglesRecord::None,
             };
-            let (x, angles) = (&of(&self.x, memory.x, !in_target)?, &angles);
+            let (x, angles) = (
+                &of(&self.x, [memory.x, memory.x_next], !in_target)?,
+                &angles,
+            );
             if !matches!(self.verb, Verb::Into) {
                 x.written(place)?;
             }
@@ -408,7 +431,7 @@ impl Record {
             let work = match (self.verb, &self.y) {
                 (Verb::InPlace, _) | (_, None) => Work::InPlace(x),
                 (_, Some(second)) => {
-                    y = of(second, memory.y, in_target)?;
+                    y = of(second, [memory.y, memory.y_next], in_target)?;
                     y.written(place)?;
                     if let Verb::QueryKey(_) = self.verb {
                         let both = QueryKey {

@@ -77,10 +77,6 @@ pub(crate) enum Failure {
         /// The operand or the memory of the call instead.
         instead: &'static str,
     },
-    /// Parts, where a call takes whole operands.
-    InParts {
-        name: &'static str,
-    },
     /// More parts than two.
     MoreParts {
         name: &'static str,
@@ -212,11 +208,6 @@ impl fmt::Display for Failure {
             Failure::UnusedMemory { name, instead } => write!(
                 f,
                 "{name} is given, but the prepared call has {instead}; it must be NULL"
-            ),
-            Failure::InParts { name } => write!(
-                f,
-                "{name}.next is given, which a prepared call and one with several outputs do not take; call rope_rotate, \
-                 rope_rotate_into or rope_apply_into"
             ),
             Failure::MoreParts { name } => write!(
                 f,

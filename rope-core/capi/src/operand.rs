@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use half::{bf16, f16};
-use rope_core::cache::{Cache, CacheMut};
+use rope_core::cache::{Cache, CacheMut, CachePartsMut, Slots};
 use rope_core::error::ShapeError;
 use rope_core::internals::{AnySource, AnyTarget, RawTensor};
 use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
@@ -172,7 +172,6 @@ impl rope_operand {
     /// As [`rope_operand::record`].
     #[cold]
     unsafe fn parts(&self, name: &'static str) -> Result<OperandRecord, Failure> {
-        let null = core::ptr::null();
         // SAFETY: the caller promises that `next` is null or valid.
         let mut second = unsafe { read("next", self.next)? };
         if !second.next.is_null() {
@@ -181,17 +180,22 @@ impl rope_operand {
         if !self.cache.is_null() {
             second.slots = self.slots;
         }
-        let parts = [
-            rope_operand {
-                next: null,
-                ..*self
-            },
-            second,
-        ];
-        let record = PartsRecord { name, parts };
+        let first = rope_operand {
+            next: core::ptr::null(),
+            ..*self
+        };
         // SAFETY: the caller promises that all of them are null or valid.
-        unsafe { record.records() }?;
-        Ok(OperandRecord::Parts(record))
+        let records = unsafe { [first.record(name)?, second.record(name)?] };
+        let mut slots = None;
+        let parts = records.map(|record| match record {
+            OperandRecord::Tensor(x) => PartRecord::Tensor(x),
+            OperandRecord::Slots(x) => {
+                slots.get_or_insert(x.slots);
+                PartRecord::Cache(x.cache)
+            }
+            OperandRecord::Parts(_) => unreachable!("neither has a next one"),
+        });
+        Ok(OperandRecord::Parts(PartsRecord { parts, slots }))
     }
 
     /// # Safety
@@ -277,11 +281,19 @@ pub(crate) enum OperandRecord {
     Parts(PartsRecord),
 }
 
-/// Two operands side by side, which are read anew by each step of a call: few calls have them.
+/// Two operands side by side.
 #[derive(Clone, Copy)]
 pub(crate) struct PartsRecord {
-    name: &'static str,
-    parts: [rope_operand; 2],
+    parts: [PartRecord; 2],
+    /// The slots of the parts that are caches.
+    slots: Option<rope_slots>,
+}
+
+#[derive(Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "it lies in a rope_call")]
+enum PartRecord {
+    Tensor(TensorRecord),
+    Cache(CacheRecord),
 }
 
 #[derive(Clone, Copy)]
@@ -430,11 +442,60 @@ impl OperandRecord {
         }
     }
 
-    /// Refuses parts, for calls that have none.
-    pub(crate) fn whole(&self) -> Result<(), Failure> {
-        match *self {
-            OperandRecord::Parts(PartsRecord { name, .. }) => Err(Failure::InParts { name }),
-            _ => Ok(()),
+    /// The same operand in other memory: its data and those of a second part, its slots, and the scales of both parts.
+    ///
+    /// # Safety
+    ///
+    /// Pointers, also those in structs, are null or point to what they say.
+    pub(crate) unsafe fn at(
+        &self,
+        [data, next]: [*mut c_void; 2],
+        slots: Option<rope_slots>,
+        [scales, next_scales]: [*mut c_void; 2],
+    ) -> Result<Self, Failure> {
+        // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
+        unsafe {
+            Ok(match self {
+                OperandRecord::Tensor(x) => OperandRecord::Tensor(x.at(data)?),
+                OperandRecord::Slots(x) => OperandRecord::Slots(x.at(data, slots, scales)?),
+                OperandRecord::Parts(x) => {
+                    let next = if x.in_one_memory() { data } else { next };
+                    let [first, second] = &x.parts;
+                    OperandRecord::Parts(PartsRecord {
+                        parts: [first.at(data, scales)?, second.at(next, next_scales)?],
+                        slots: slots.or(x.slots),
+                    })
+                }
+            })
+        }
+    }
+
+    /// Returns true for an operand with slots.
+    pub(crate) fn has_slots(&self) -> bool {
+        match self {
+            OperandRecord::Tensor(_) => false,
+            OperandRecord::Slots(_) => true,
+            OperandRecord::Parts(x) => x.slots.is_some(),
+        }
+    }
+
+    /// Returns true for each part whose scales are made, in memory of their own.
+    pub(crate) fn has_scales(&self) -> [bool; 2] {
+        match self {
+            OperandRecord::Tensor(_) => [false; 2],
+            OperandRecord::Slots(x) => [x.cache.has_scales(), false],
+            OperandRecord::Parts(x) => x.parts.map(|part| match part {
+                PartRecord::Tensor(_) => false,
+                PartRecord::Cache(cache) => cache.has_scales(),
+            }),
+        }
+    }
+
+    /// Returns true for an operand with a second part in memory of its own.
+    pub(crate) fn has_next(&self) -> bool {
+        match self {
+            OperandRecord::Tensor(_) | OperandRecord::Slots(_) => false,
+            OperandRecord::Parts(x) => !x.in_one_memory(),
         }
     }
 
@@ -456,52 +517,12 @@ impl OperandRecord {
                     run(&AnySource::Slots(cache.slots(x.slots.slots()?.0)))
                 }
                 OperandRecord::Parts(x) => {
-                    let ([first, second], mut caches) = (x.records()?, [None, None]);
+                    let [first, second] = &x.parts;
+                    let mut caches = [None, None];
                     let [room, other] = &mut caches;
-                    let pair = [first.part(room)?, second.part(other)?];
+                    let pair = [first.source(room, x)?, second.source(other, x)?];
                     run(&AnySource::Pair(&pair))
                 }
-            }
-        }
-    }
-
-    /// The operand as a part of a source. `cache` is room for its cache.
-    ///
-    /// # Safety
-    ///
-    /// As [`OperandRecord::with_source`].
-    unsafe fn part<'c>(&self, cache: &'c mut Option<Cache<'c>>) -> Result<AnySource<'c>, Failure> {
-        // SAFETY: the caller promises that the operand's memory is readable, and that nobody writes it meanwhile.
-        unsafe {
-            match self {
-                OperandRecord::Tensor(x) => x.source(),
-                OperandRecord::Slots(x) => {
-                    let cache = cache.insert(x.cache.read()?);
-                    Ok(AnySource::Slots(cache.slots(x.slots.slots()?.0)))
-                }
-                OperandRecord::Parts(x) => Err(Failure::MoreParts { name: x.name }),
-            }
-        }
-    }
-
-    /// The operand as a part of a target. `cache` is room for its cache.
-    ///
-    /// # Safety
-    ///
-    /// As [`OperandRecord::with_target`].
-    unsafe fn part_mut<'c, 'a: 'c>(
-        &self,
-        cache: &'c mut Option<CacheMut<'a>>,
-    ) -> Result<AnyTarget<'c>, Failure> {
-        // SAFETY: the caller promises that the operand's memory is accessible, and that nobody else uses it meanwhile.
-        unsafe {
-            match self {
-                OperandRecord::Tensor(x) => x.target(),
-                OperandRecord::Slots(x) => {
-                    let cache = cache.insert(x.cache.write()?);
-                    Ok(AnyTarget::Slots(cache.slots(x.slots.slots()?.0)))
-                }
-                OperandRecord::Parts(x) => Err(Failure::MoreParts { name: x.name }),
             }
         }
     }
@@ -525,58 +546,146 @@ impl OperandRecord {
                     run(&mut AnyTarget::Slots(cache.slots(x.slots.slots()?.0)))
                 }
                 OperandRecord::Parts(x) => {
-                    let records = x.records()?;
-                    if let Some(([first, second], slots)) = in_one_memory(&records) {
-                        let mut cache = first.write_parts(second)?;
-                        return run(&mut AnyTarget::Parts(cache.slots(slots.slots()?.0)));
-                    }
-                    let ([first, second], mut caches) = (records, [None, None]);
-                    let [room, other] = &mut caches;
-                    let mut pair = [first.part_mut(room)?, second.part_mut(other)?];
-                    run(&mut AnyTarget::Pair(&mut pair))
+                    let (mut caches, mut pair) = (PartsRoom::default(), None);
+                    run(&mut x.target(&mut caches, &mut pair)?)
                 }
             }
         }
     }
 }
 
-/// Two caches of one memory, and their slots.
-fn in_one_memory(records: &[OperandRecord; 2]) -> Option<([&CacheRecord; 2], &rope_slots)> {
-    match records {
-        [OperandRecord::Slots(first), OperandRecord::Slots(second)]
-            if first.cache.shares_memory(&second.cache) =>
-        {
-            Some(([&first.cache, &second.cache], &first.slots))
+/// Room for the caches of a target in parts: one of both parts, or one of each.
+#[derive(Default)]
+pub(crate) struct PartsRoom<'a> {
+    both: Option<CachePartsMut<'a, 2>>,
+    each: [Option<CacheMut<'a>>; 2],
+}
+
+impl PartRecord {
+    /// # Safety
+    ///
+    /// As [`OperandRecord::at`].
+    unsafe fn at(&self, data: *mut c_void, scales: *mut c_void) -> Result<Self, Failure> {
+        Ok(match self {
+            PartRecord::Tensor(x) => PartRecord::Tensor(x.at(data)?),
+            // SAFETY: the caller promises that the memory of the cache is null or there.
+            PartRecord::Cache(cache) => PartRecord::Cache(unsafe { cache.at(data, scales) }?),
+        })
+    }
+
+    /// The part as a source. `room` is for its cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`OperandRecord::with_source`].
+    unsafe fn source<'c>(
+        &self,
+        room: &'c mut Option<Cache<'c>>,
+        of: &PartsRecord,
+    ) -> Result<AnySource<'c>, Failure> {
+        // SAFETY: the caller promises that the operand's memory is readable, and that nobody writes it meanwhile.
+        unsafe {
+            match self {
+                PartRecord::Tensor(x) => x.source(),
+                PartRecord::Cache(cache) => {
+                    let cache = room.insert(cache.read()?);
+                    Ok(AnySource::Slots(cache.slots(of.slots()?)))
+                }
+            }
         }
-        _ => None,
+    }
+
+    /// The part as a target. `room` is for its cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`OperandRecord::with_target`].
+    unsafe fn target<'c, 'a: 'c>(
+        &self,
+        room: &'c mut Option<CacheMut<'a>>,
+        of: &PartsRecord,
+    ) -> Result<AnyTarget<'c>, Failure> {
+        // SAFETY: the caller promises that the operand's memory is accessible, and that nobody else uses it meanwhile.
+        unsafe {
+            match self {
+                PartRecord::Tensor(x) => x.target(),
+                PartRecord::Cache(cache) => {
+                    let cache = room.insert(cache.write()?);
+                    Ok(AnyTarget::Slots(cache.slots(of.slots()?)))
+                }
+            }
+        }
     }
 }
 
 impl PartsRecord {
-    /// The operands, each checked by itself.
+    /// The slots of the parts that are caches.
     ///
     /// # Safety
     ///
-    /// As [`rope_operand::record`].
-    unsafe fn records(&self) -> Result<[OperandRecord; 2], Failure> {
-        let PartsRecord { name, parts } = self;
-        // SAFETY: the caller promises that `cache` and `slots` of both are null or valid.
-        unsafe { Ok([parts[0].record(name)?, parts[1].record(name)?]) }
+    /// Their lists are there, and nobody writes them during `'c`.
+    unsafe fn slots<'c>(&self) -> Result<Slots<'c>, Failure> {
+        let slots = self.slots.as_ref().ok_or(Failure::Null { name: "slots" })?;
+        // SAFETY: the caller promises it.
+        Ok(unsafe { slots.slots() }?.0)
+    }
+
+    /// Returns two caches of one memory.
+    fn both(&self) -> Option<[&CacheRecord; 2]> {
+        match &self.parts {
+            [PartRecord::Cache(first), PartRecord::Cache(second)]
+                if first.shares_memory(second) =>
+            {
+                Some([first, second])
+            }
+            _ => None,
+        }
+    }
+
+    fn in_one_memory(&self) -> bool {
+        self.both().is_some()
+    }
+
+    /// The parts as a target, in room for their caches and their operands.
+    ///
+    /// # Safety
+    ///
+    /// As [`OperandRecord::with_target`].
+    pub(crate) unsafe fn target<'c, 'a: 'c>(
+        &self,
+        room: &'c mut PartsRoom<'a>,
+        pair: &'c mut Option<[AnyTarget<'c>; 2]>,
+    ) -> Result<AnyTarget<'c>, Failure> {
+        // SAFETY: the caller promises that the operand's memory is accessible, and that nobody else uses it meanwhile.
+        unsafe {
+            if let Some([first, second]) = self.both() {
+                let cache = room.both.insert(first.write_parts(second)?);
+                return Ok(AnyTarget::Parts(cache.slots(self.slots()?)));
+            }
+            let ([first, second], [room, other]) = (&self.parts, &mut room.each);
+            let operands = [first.target(room, self)?, second.target(other, self)?];
+            Ok(AnyTarget::Pair(pair.insert(operands)))
+        }
     }
 
     /// The bytes of both operands: one memory once.
     fn regions(&self) -> Result<Used, Failure> {
-        // SAFETY: the slices of the lists end here.
-        let records = unsafe { self.records() }?;
-        let [first, second] = [records[0].regions()?, records[1].regions()?];
-        let ([memory, scales, ..], [mut other, other_scales, ..]) = (first.memory, second.memory);
-        if in_one_memory(&records).is_some() {
-            other = Region::NONE;
+        let (mut memory, mut read) = ([Region::NONE; 4], [Region::NONE; 6]);
+        for (index, part) in self.parts.iter().enumerate() {
+            let (of_part, given) = match part {
+                PartRecord::Tensor(x) => ([x.region(), Region::NONE], Region::NONE),
+                PartRecord::Cache(cache) => cache.regions()?,
+            };
+            memory[2 * index..][..2].copy_from_slice(&of_part);
+            read[4 + index] = given;
         }
-        let [a, b, c, d, given, _] = first.read;
-        Ok(Used {
-            memory: [memory, scales, other, other_scales],
-            read: [a, b, c, d, given, second.read[4]],
-        })
+        if self.in_one_memory() {
+            memory[2] = Region::NONE;
+        }
+        if let Some(slots) = &self.slots {
+            // SAFETY: the slices of the lists end here.
+            read[..4].copy_from_slice(&unsafe { slots.slots() }?.1);
+        }
+        Ok(Used { memory, read })
     }
 }

@@ -9,7 +9,7 @@ use rope_core::{AnyRows, FullRows, Output};
 use crate::angles::{RowsRecord, rope_angles};
 use crate::failure::Failure;
 use crate::memory::{Span, plain, read};
-use crate::operand::{OperandRecord, rope_operand, with_element};
+use crate::operand::{OperandRecord, PartsRoom, rope_operand, with_element};
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
@@ -23,7 +23,7 @@ pub struct rope_output {
     pub rows: *const rope_angles,
     /// Groups of heads in a token of a tensor, one after the other, each with all heads of the source and rows of its
     /// own: vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1:
-    /// one. Not used with a cache.
+    /// one. Not used with a cache, nor with parts.
     pub groups: usize,
 }
 plain!(rope_output);
@@ -38,7 +38,6 @@ impl rope_output {
         // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {
             let target = read("y", self.y)?.record("y")?;
-            target.whole()?;
             let groups = match target {
                 OperandRecord::Tensor(_) => self.groups.max(1),
                 OperandRecord::Slots(_) | OperandRecord::Parts(_) => 1,
@@ -57,12 +56,12 @@ type GroupRows = (RowsRecord, bool);
 /// A target as rope-core takes it.
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
 enum Writable<'a> {
-    Tensor(AnyTarget<'a>),
+    Any(AnyTarget<'a>),
     Cache(CacheMut<'a>, Slots<'a>),
 }
 
-/// Runs a plan from one tensor into several targets, tensors and caches, each by rows of its own: a call of
-/// rope_rotate_into for each of the `count` outputs, which together read the source once. All of them are checked
+/// Runs a plan from one tensor into several targets, tensors, caches and parts, each by rows of its own: a call of
+/// rope_rotate_into for each of the `count` outputs, which together read the source once, and once more per target in parts. All of them are checked
 /// before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of positions) are one call.
 ///
 /// Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
@@ -129,24 +128,28 @@ pub unsafe extern "C" fn rope_rotate_into_each(
                 }
                 groups.push(own);
             }
+            let mut rooms: Vec<PartsRoom<'_>> = Vec::new();
+            rooms.resize_with(records.len(), PartsRoom::default);
+            let mut pairs: Vec<Option<[AnyTarget<'_>; 2]>> = Vec::new();
+            pairs.resize_with(records.len(), || None);
             let mut targets = Vec::new();
-            for (target, _) in &records {
+            for ((target, _), room) in records.iter().zip(rooms.iter_mut().zip(&mut pairs)) {
                 targets.push(match target {
-                    OperandRecord::Tensor(y) => Writable::Tensor(y.target()?),
+                    OperandRecord::Tensor(y) => Writable::Any(y.target()?),
                     OperandRecord::Slots(y) => {
                         Writable::Cache(y.cache.write()?, y.slots.slots()?.0)
                     }
-                    OperandRecord::Parts(_) => continue,
+                    OperandRecord::Parts(y) => Writable::Any(y.target(room.0, room.1)?),
                 });
             }
             let mut outputs = Vec::new();
             for (target, own) in targets.iter_mut().zip(&groups) {
-                outputs.extend(match target {
-                    Writable::Tensor(AnyTarget::F32(y)) => Some(head_groups(y, own)),
-                    Writable::Tensor(AnyTarget::F16(y)) => Some(head_groups(y, own)),
-                    Writable::Tensor(AnyTarget::Bf16(y)) => Some(head_groups(y, own)),
-                    Writable::Tensor(_) => None,
-                    Writable::Cache(cache, slots) => Some(Output::cache(cache, *slots, &own[0])),
+                outputs.push(match target {
+                    Writable::Any(AnyTarget::F32(y)) => head_groups(y, own),
+                    Writable::Any(AnyTarget::F16(y)) => head_groups(y, own),
+                    Writable::Any(AnyTarget::Bf16(y)) => head_groups(y, own),
+                    Writable::Any(y) => Output::new(y, &own[0]),
+                    Writable::Cache(cache, slots) => Output::cache(cache, *slots, &own[0]),
                 });
             }
             let plan = plan.with_stages()?;

@@ -190,11 +190,6 @@ impl SlotsRecord {
         })
     }
 
-    /// Returns true if a write makes scales of the cache, in memory of their own.
-    pub(crate) fn has_scales(&self) -> bool {
-        self.cache.has_scales()
-    }
-
     #[inline(never)]
     pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
         let ([memory, scales], _) = self.cache.regions()?;

@@ -403,7 +403,7 @@ impl Failure {
             Failure::PositionRange { .. } => rope_status::PositionRange,
             Failure::NotLinear => rope_status::NotLinear,
             Failure::NotATensor { .. } => rope_status::Operand,
-            Failure::InParts { .. } | Failure::MoreParts { .. } => rope_status::Parts,
+            Failure::MoreParts { .. } => rope_status::Parts,
             Failure::NotRows => rope_status::Angles,
             Failure::UnusedMemory { .. } => rope_status::UnusedMemory,
         }

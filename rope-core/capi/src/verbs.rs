@@ -268,13 +268,6 @@ pub(crate) unsafe fn call(
             None => AnglesRecord::None,
             Some(angles) => look("angles", angles)?.record()?,
         };
-        if mode == Mode::Check {
-            // A prepared call keeps no pointer to structs.
-            match work {
-                Work::InPlace(x) => x.whole()?,
-                Work::Into(x, y) => x.whole().and(y.whole())?,
-            }
-        }
         let parts = &Parts {
             plan: &plan,
             work,

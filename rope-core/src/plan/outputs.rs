@@ -2,13 +2,14 @@
 
 #[cfg(doc)]
 use super::Rope;
-use super::operand::{Angles, AnglesKind};
+use super::operand::{Angles, AnglesKind, SourceKind, Target, TargetKind};
+use super::parts::PartsCall;
 use crate::base::debug::debug;
 use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
-use crate::describe::tensor::BytesMut;
+use crate::describe::tensor::Bytes;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{OperandMut, PartOfCall};
+use crate::pass::{Operand, OperandMut, PartOfCall, PassKernels};
 use crate::{AnyRows, Dimension, Error, Rows, Shape, TensorMut};
 
 /// One target of [`Rope::rotate_into_each`], and its angles.
@@ -24,7 +25,7 @@ use crate::{AnyRows, Dimension, Error, Rows, Shape, TensorMut};
 /// let mut cache = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
 ///
 /// // The keys are read once: for this step's attention, and for the cache's slots 4, 5 and 6.
-/// let outputs = &mut [Output::tensor(&mut y, &rows), Output::cache(&mut cache, 4..7, &rows)];
+/// let outputs = &mut [Output::new(&mut y, &rows), Output::cache(&mut cache, 4..7, &rows)];
 /// Rope::new(Pairing::Half).rotate_into_each(&Tensor::new(&k, [1, 3, 2, 64])?, outputs)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -64,15 +65,15 @@ impl<'a> OutputAngles<'a> {
 
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
 enum OutputTarget<'a> {
-    Tensor(BytesMut<'a>, &'static OutOfPlaceKernels),
     Cache(CacheSlotsMut<'a>),
+    Any(TargetKind<'a>),
 }
 
 impl<'a> Output<'a> {
-    /// Creates an output to a tensor, as in [`Rope::rotate_into`].
-    pub fn tensor<E: Element>(y: &'a mut TensorMut<'_, E>, angles: &'a impl Angles) -> Self {
+    /// Creates an output to any target of [`Rope::rotate_into`]: a tensor, slots, or heads in parts.
+    pub fn new(y: &'a mut impl Target, angles: &'a impl Angles) -> Self {
         Output {
-            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            target: OutputTarget::Any(y.target()),
             angles: OutputAngles::One(angles.angles()),
         }
     }
@@ -82,7 +83,7 @@ impl<'a> Output<'a> {
     /// tokens, 5 * heads, head_dim]` here.
     pub fn head_groups<E: Element>(y: &'a mut TensorMut<'_, E>, rows: &'a [Rows<'_>]) -> Self {
         Output {
-            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            target: OutputTarget::Any(y.target()),
             angles: OutputAngles::Groups(rows),
         }
     }
@@ -93,7 +94,7 @@ impl<'a> Output<'a> {
         rows: &'a [AnyRows<'_>],
     ) -> Self {
         Output {
-            target: OutputTarget::Tensor(y.bytes_mut(), E::OUT_OF_PLACE),
+            target: OutputTarget::Any(y.target()),
             angles: OutputAngles::AnyGroups(rows, AnyRows::angles),
         }
     }
@@ -120,37 +121,63 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn is_tensor(&self) -> bool {
-        matches!(self.target, OutputTarget::Tensor(..))
+        matches!(
+            self.target,
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(..)))
+        )
     }
 
     /// Returns true if the target is a cache with numbers by channel, whose groups a call writes whole.
     pub(super) fn is_grouped(&self) -> bool {
         match &self.target {
-            OutputTarget::Tensor(..) => false,
             OutputTarget::Cache(slots) => slots.is_grouped(),
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Cache(slots))) => {
+                slots.stored.channels().is_some()
+            }
+            OutputTarget::Any(_) => false,
         }
     }
 
-    /// Checks the target against the source tensor.
+    /// Returns the call from a tensor into the target, if the target has heads in parts.
+    pub(super) fn parts_call<'c>(
+        &'c mut self,
+        x: Bytes<'c>,
+        element: &'static OutOfPlaceKernels,
+    ) -> Option<PartsCall<'c>> {
+        let OutputTarget::Any(TargetKind::Parts(parts)) = &mut self.target else {
+            return None;
+        };
+        Some(PartsCall {
+            source: Some(SourceKind::Whole(Operand::Tensor(x, element))),
+            target: TargetKind::Parts(&mut **parts),
+            kernels: PassKernels::default(),
+            angles: self.angles.of(0),
+        })
+    }
+
+    /// Checks a whole target against the source tensor.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         match &self.target {
-            OutputTarget::Tensor(y, _) => {
+            OutputTarget::Cache(slots) => slots.check(shape),
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, _))) => {
                 let heads = shape.heads.saturating_mul(self.angles.groups());
                 Shape { heads, ..shape }.check_same(y.layout.shape())
             }
-            OutputTarget::Cache(slots) => slots.check(shape),
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Cache(slots))) => slots.check(shape),
+            OutputTarget::Any(TargetKind::Parts(_)) => Ok(()),
         }
     }
 
     /// Returns the bytes of a target tensor from its first element to its last.
     pub(super) fn tensor_bytes(&self) -> usize {
         match &self.target {
-            OutputTarget::Tensor(y, _) => y.bytes.len(),
-            OutputTarget::Cache(..) => 0,
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, _))) => y.bytes.len(),
+            _ => 0,
         }
     }
 
-    /// Visits the target of each group of heads, with its angles: the part of it that belongs to a part of the call.
+    /// Visits the whole target of each group of heads, with its angles: the part of it that belongs to a part of the
+    /// call.
     pub(super) fn targets(
         &mut self,
         part: &PartOfCall,
@@ -160,7 +187,10 @@ impl<'a> Output<'a> {
             OutputTarget::Cache(slots) => {
                 visit(self.angles.of(0), &mut OperandMut::Cache(slots.target()));
             }
-            OutputTarget::Tensor(y, element) => {
+            OutputTarget::Any(TargetKind::Whole(target @ OperandMut::Cache(_))) => {
+                visit(self.angles.of(0), target);
+            }
+            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, element))) => {
                 let heads = part.call.heads;
                 for group in 0..self.angles.groups() {
                     let own = group * heads..(group + 1) * heads;
@@ -169,6 +199,7 @@ impl<'a> Output<'a> {
                     visit(self.angles.of(group), target);
                 }
             }
+            OutputTarget::Any(TargetKind::Parts(_)) => {}
         }
     }
 }

@@ -401,7 +401,11 @@ impl<'p> Rope<Lowered<'p>> {
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
         let (shape, element) = (x.layout.shape(), kernels.0);
-        for output in &*outputs {
+        for output in &mut *outputs {
+            if let Some(mut call) = output.parts_call(x, element) {
+                self.check_parts(&mut call)?;
+                continue;
+            }
             output.check(shape)?;
             let in_tensors = output.is_tensor();
             for group in 0..output.groups() {
@@ -419,10 +423,13 @@ impl<'p> Rope<Lowered<'p>> {
             Ok(checked) => checked,
             Err(_) => unreachable!("angles are checked before a target is written"),
         };
-        // Each target is cut where its own memory can be, so that no part of the source is common to all.
+        // Each target is cut where its own memory can be, so that no part of the source is common to all. Parts have a
+        // call each.
         let threads = self.threads().is_some();
         for output in &mut *outputs {
-            if threads || output.is_grouped() {
+            if let Some(mut call) = output.parts_call(x, element) {
+                self.run_checked_parts(&mut call)?;
+            } else if threads || output.is_grouped() {
                 output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
                     self.run_checked_between(&checked(angles), source, target);
                 });

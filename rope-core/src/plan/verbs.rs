@@ -205,7 +205,8 @@ impl<S: Stages> Rope<S> {
     ///
     /// The targets alternate: a few tokens of the source go into each target while they are in the CPU's caches, then
     /// the next tokens follow. On cores that gain from it, tensors that together exceed the CPU's caches are written
-    /// past them. The stages of the plan run per target.
+    /// past them. The stages of the plan run per target. A target in parts, or with scales by channel, is a call of its
+    /// own.
     ///
     /// ```
     /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -217,8 +218,8 @@ impl<S: Stages> Rope<S> {
     /// Rope::new(Pairing::Half).rotate_into_each(
     ///     &x,
     ///     &mut [
-    ///         Output::tensor(&mut TensorMut::new(&mut y, [1, 1, 1, 2])?, &quarter),
-    ///         Output::tensor(&mut TensorMut::new(&mut z, [1, 1, 1, 2])?, &half),
+    ///         Output::new(&mut TensorMut::new(&mut y, [1, 1, 1, 2])?, &quarter),
+    ///         Output::new(&mut TensorMut::new(&mut z, [1, 1, 1, 2])?, &half),
     ///     ],
     /// )?;
     /// assert_eq!((y, z), ([-2.0, 1.0], [-1.0, -2.0]));

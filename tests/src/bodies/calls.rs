@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::iter::repeat_n;
-use std::ptr::{null, null_mut};
+use std::ptr::{eq, null, null_mut};
 
 use rope::*;
 
@@ -293,10 +293,23 @@ impl World {
                 _ => first.wrapping_add(source.below(last + 1)).cast(),
             }
         };
-        let Arguments { cache, norm, .. } = &arguments;
+        let Arguments {
+            cache,
+            second,
+            norm,
+            parts,
+            ..
+        } = &arguments;
+        let next = [&x, &y].map(|operand| parts.iter().find(|part| eq(*part, operand.next)));
         let [x, y] = [x, y].map(|operand| match operand.cache.is_null() {
             true => place(operand.data, operand.len, 4),
             false => place(cache.memory, cache.bytes, 1),
+        });
+        // Parts of one memory are refused a second one.
+        let [x_next, y_next] = next.map(|part| match part {
+            Some(part) if part.cache.is_null() => place(part.data, part.len, 4),
+            Some(_) if second.memory != cache.memory => place(second.memory, second.bytes, 1),
+            _ => null_mut(),
         });
         let memory = rope_call_memory {
             x,
@@ -305,6 +318,9 @@ impl World {
             sin: place(rows.sin.cast(), rows.len, 4).cast(),
             ids: place(rows.ids, rows.ids_count, 8),
             scales: place(cache.scales.cast(), cache.scales_count, 4).cast(),
+            x_next,
+            y_next,
+            scales_next: place(second.scales.cast(), second.scales_count, 4).cast(),
             weight: place(norm.weight.data, norm.weight.count, 4),
             bias: place(norm.bias.data, norm.bias.count, 4),
             slots: once_in!(source, 4, null(), given(source, &slots)),

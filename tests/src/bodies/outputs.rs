@@ -169,14 +169,14 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
                             coded.rows.with(|code_rows| {
                                 let mut all = [
                                     Some(Output::head_groups(&mut to_y, rows)),
-                                    Some(Output::tensor(&mut to_z, second)),
+                                    Some(Output::new(&mut to_z, second)),
                                     Some(Output::cache(keys, kept.slots.given(), key_rows)),
                                     Some(Output::cache(codes, coded.slots.given(), code_rows)),
                                 ];
                                 let mut given: Vec<Output<'_>> =
                                     order.iter().filter_map(|&at| all[at].take()).collect();
                                 if misfit {
-                                    given.push(Output::tensor(&mut to_other, second));
+                                    given.push(Output::new(&mut to_other, second));
                                 }
                                 plan.rotate_into_each(&tensor, &mut given)
                             })

@@ -91,7 +91,7 @@ impl<'a> Operands<'a> {
             RotateInto => rotate_into(plan, from, &mut part(x, self.other), rows),
             RotateIntoEach => {
                 let (mut x, mut y) = (part(x, self.other), part(y, self.other));
-                let outputs = [Output::tensor(&mut x, rows), Output::tensor(&mut y, rows)];
+                let outputs = [Output::new(&mut x, rows), Output::new(&mut y, rows)];
                 plan.rotate_into_each(from, &mut { outputs })
             }
             Apply => plan.apply(&mut part(x, self.shape)),

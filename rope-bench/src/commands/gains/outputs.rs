@@ -34,10 +34,7 @@ impl Calls {
                 TensorMut::new(y, self.shape())?,
                 TensorMut::new(z, self.shape())?,
             );
-            let outputs = &mut [
-                Output::tensor(&mut y, angles),
-                Output::tensor(&mut z, angles),
-            ];
+            let outputs = &mut [Output::new(&mut y, angles), Output::new(&mut z, angles)];
             self.rope.rotate_into_each(source, outputs)
         };
         let bytes = 2 * len * size_of::<bf16>();
@@ -76,7 +73,7 @@ impl Calls {
             let targets = targets.map(|values| TensorMut::new(values, self.shape()));
             let mut targets = targets.collect::<Result<Vec<_>, Error>>()?;
             let targets = targets.iter_mut().zip(&rows);
-            let mut outputs: Vec<_> = targets.map(|(y, rows)| Output::tensor(y, rows)).collect();
+            let mut outputs: Vec<_> = targets.map(|(y, rows)| Output::new(y, rows)).collect();
             self.rope.rotate_into_each(source, &mut outputs)
         };
         let apart = |values: &mut [bf16]| {

@@ -172,7 +172,7 @@ impl Probe {
             for values in values.chunks_mut(whole).take(OUTPUTS) {
                 targets.push(TensorMut::new(values, shape)?);
             }
-            let outputs = targets.iter_mut().map(|y| Output::tensor(y, rows));
+            let outputs = targets.iter_mut().map(|y| Output::new(y, rows));
             return Ok(rope.rotate_into_each(&x, &mut outputs.collect::<Vec<_>>())?);
         }
         match self.call {

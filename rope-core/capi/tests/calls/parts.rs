@@ -132,6 +132,174 @@ fn two_memories() {
     assert!(got_latents == latents && got_keys == keys);
 }
 
+/// Prepares the calls of records and of two memories, and runs them in the prepared memory and in other memory.
+#[test]
+fn prepared() {
+    let (x, other) = (
+        values::<f32>(TOKENS * HEAD),
+        values::<f32>(2 * TOKENS * HEAD),
+    );
+    let other = &other[TOKENS * HEAD..];
+    let rows = table(KEY, 5, TOKENS);
+    let angles = joined(&rows, KEY);
+    let plan = rope_plan {
+        first_channel: LATENT,
+        ..plan(rope_pairing::Half)
+    };
+    let written = |x: &[f32], first| {
+        let mut memory = BEFORE;
+        let (parts, slots) = (record(&mut memory), range(first, TOKENS));
+        let second = in_slots(&parts[1], null());
+        let target = with_part(in_slots(&parts[0], &slots), &second);
+        let source = view(x, [1, TOKENS, 1, HEAD]);
+        ok!(rope_rotate_into(&plan, &source, &target, &angles));
+        memory
+    };
+    let (mut memory, mut elsewhere, mut call) = (BEFORE, BEFORE, zero());
+    {
+        // The structs are gone when the call runs.
+        let (parts, slots) = (record(&mut memory), range(1, TOKENS));
+        let second = in_slots(&parts[1], null());
+        let target = with_part(in_slots(&parts[0], &slots), &second);
+        let source = view(&x, [1, TOKENS, 1, HEAD]);
+        ok!(rope_prepare_into(
+            &plan, &source, &target, &angles, &mut call
+        ));
+    }
+    assert!(memory == BEFORE, "it has written");
+    ok!(rope_call_run(&call));
+    assert!(memory == written(&x, 1), "in the prepared memory");
+    let slots = range(3, TOKENS);
+    let at = rope_call_memory {
+        x: other.as_ptr().cast_mut().cast(),
+        y: elsewhere.as_mut_ptr().cast(),
+        slots: &slots,
+        ..zero()
+    };
+    ok!(rope_call_run_at(&call, &at));
+    assert!(elsewhere == written(other, 3), "in other memory");
+    let mut refusals = Refusals::default();
+    refused!(
+        refusals,
+        rope_call_run_at(&call, &rope_call_memory { y_next: at.y, ..at }),
+        rope_call_run_at(&call, &rope_call_memory { x_next: at.x, ..at }),
+        rope_call_run_at(
+            &call,
+            &rope_call_memory {
+                scales_next: at.y,
+                ..at
+            }
+        ),
+        rope_call_run_at(&call, &rope_call_memory { x: at.y, ..at }),
+    );
+    assert!(elsewhere == written(other, 3), "it has written");
+
+    // Keys and latents in memories of their own are read into two tensors.
+    let [mut latents, mut keys] = [vec![0.0_f32; SLOTS * LATENT], vec![0.0_f32; SLOTS * KEY]];
+    let [mut more_latents, mut more_keys] = [latents.clone(), keys.clone()];
+    for (index, x) in latents.iter_mut().chain(&mut more_latents).enumerate() {
+        *x = index as f32;
+    }
+    for (index, x) in keys.iter_mut().chain(&mut more_keys).enumerate() {
+        *x = -(index as f32);
+    }
+    let [mut y, mut z] = [[0.0_f32; TOKENS * LATENT]; 2];
+    let [mut y_keys, mut z_keys] = [[0.0_f32; TOKENS * KEY]; 2];
+    let mut read = zero();
+    {
+        let first = cache(&mut latents, Format::F32, nhd([1, SLOTS, 1, LATENT]));
+        let second = cache(&mut keys, Format::F32, nhd([1, SLOTS, 1, KEY]));
+        let (slots, second) = (range(2, TOKENS), in_slots(&second, null()));
+        let source = with_part(in_slots(&first, &slots), &second);
+        let of_keys = tensor(&mut y_keys, [1, TOKENS, 1, KEY]);
+        let target = with_part(tensor(&mut y, [1, TOKENS, 1, LATENT]), &of_keys);
+        ok!(rope_prepare_into(
+            &plan,
+            &source,
+            &target,
+            null(),
+            &mut read
+        ));
+    }
+    let at = rope_call_memory {
+        x: more_latents.as_mut_ptr().cast(),
+        x_next: more_keys.as_mut_ptr().cast(),
+        y: z.as_mut_ptr().cast(),
+        y_next: z_keys.as_mut_ptr().cast(),
+        ..zero()
+    };
+    ok!(rope_call_run(&read), rope_call_run_at(&read, &at));
+    assert_eq!(y[..], latents[2 * LATENT..][..TOKENS * LATENT]);
+    assert_eq!(y_keys[..], keys[2 * KEY..][..TOKENS * KEY]);
+    assert_eq!(z[..], more_latents[2 * LATENT..][..TOKENS * LATENT]);
+    assert_eq!(z_keys[..], more_keys[2 * KEY..][..TOKENS * KEY]);
+    refused!(
+        refusals,
+        rope_call_run_at(
+            &read,
+            &rope_call_memory {
+                y_next: null_mut(),
+                ..at
+            }
+        ),
+        rope_call_run_at(
+            &read,
+            &rope_call_memory {
+                y_next: at.x_next,
+                ..at
+            }
+        ),
+    );
+    compare!(refusals, "prepared_parts");
+}
+
+/// Writes a tensor, a record, and parts in memories of their own by one call.
+#[test]
+fn outputs() {
+    let x = values::<f32>(TOKENS * HEAD);
+    let rows = table(KEY, 5, TOKENS);
+    let angles = joined(&rows, KEY);
+    let plan = rope_plan {
+        first_channel: LATENT,
+        ..plan(rope_pairing::Half)
+    };
+    let source = view(&x, [1, TOKENS, 1, HEAD]);
+    let write = |alone: bool| {
+        let (mut memory, mut y) = (BEFORE, [0.0_f32; TOKENS * HEAD]);
+        let [mut latents, mut keys] = [vec![0.0_f32; SLOTS * LATENT], vec![0.0_f32; SLOTS * KEY]];
+        {
+            let (parts, slots) = (record(&mut memory), range(1, TOKENS));
+            let second = in_slots(&parts[1], null());
+            let in_record = with_part(in_slots(&parts[0], &slots), &second);
+            let first = cache(&mut latents, Format::F32, nhd([1, SLOTS, 1, LATENT]));
+            let second = cache(&mut keys, Format::F32, nhd([1, SLOTS, 1, KEY]));
+            let second = in_slots(&second, null());
+            let apart = with_part(in_slots(&first, &slots), &second);
+            let dense = tensor(&mut y, [1, TOKENS, 1, HEAD]);
+            let targets = [&in_record, &dense, &apart];
+            if alone {
+                for y in targets {
+                    ok!(rope_rotate_into(&plan, &source, y, &angles));
+                }
+            } else {
+                let outputs = targets.map(|y| rope_output {
+                    y,
+                    rows: &angles,
+                    groups: 0,
+                });
+                ok!(rope_rotate_into_each(&plan, &source, outputs.as_ptr(), 3));
+                // Nothing is written if one target is refused.
+                let twice = [outputs[0], outputs[0]];
+                let refused = call!(rope_rotate_into_each(&plan, &source, twice.as_ptr(), 2));
+                assert_eq!(refused, rope_status::MemoryOverlap);
+            }
+        }
+        (memory, y.map(f32::to_bits), latents, keys)
+    };
+    let together = write(false);
+    assert!(together.0 != BEFORE && together == write(true));
+}
+
 #[test]
 fn refusals() {
     let (x, mut memory, mut refusals) = (values::<f32>(TOKENS * HEAD), BEFORE, Refusals::default());
@@ -150,16 +318,13 @@ fn refusals() {
     let later = [right[0], with!(right[1]; memory = memory_at, bytes = bytes)];
     let second = in_slots(&right[1], null());
     let target = with_part(in_slots(&right[0], &slots), &second);
-    let (mut prepared, rows) = (zero(), [0.0_f32; TOKENS * KEY]);
+    let rows = [0.0_f32; TOKENS * KEY];
     let angles = joined(&rows, KEY);
-    let output = with!(zero::<rope_output>(); y = &raw const target, rows = &raw const angles);
     refused!(
         refusals,
         call(&right, &second),
         call(&within, null()),
         call(&later, null()),
-        rope_prepare_into(&plan, &source, &target, &angles, &mut prepared),
-        rope_rotate_into_each(&plan, &source, &output, 1),
         rope_rotate_qk(&plan, &target, &source, &angles),
     );
     // Null is no second part.

@@ -197,6 +197,9 @@ fn memory_that_a_call_does_not_use() {
             at.scales = some.cast();
             at.weight = some.cast();
             at.bias = some.cast();
+            at.x_next = some.cast();
+            at.y_next = some.cast();
+            at.scales_next = some.cast();
         );
         if angles.positions.is_null() {
             spoil!(refusals, at => run_at(&call, &at); at.positions = &listed;);

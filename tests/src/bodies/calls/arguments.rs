@@ -579,11 +579,11 @@ pub(super) struct Arguments {
     pub(super) dx: rope_operand,
     pub(super) cache: rope_cache,
     /// A cache of the channels from `split` on.
-    second: rope_cache,
+    pub(super) second: rope_cache,
     /// Number of channels before the second part of an operand; that of all channels if there is no second part.
     split: usize,
     /// The second parts of a tensor and of slots.
-    parts: [rope_operand; 2],
+    pub(super) parts: [rope_operand; 2],
     pub(super) slots: rope_slots,
     pub(super) norm: rope_norm,
     hadamard: rope_hadamard,
