@@ -336,8 +336,9 @@ typedef struct rope_output {
 
 #if defined(ROPE_STD)
 // Runs a plan from one tensor into several targets, tensors, caches and parts, each by rows of its own: a call of
-// rope_rotate_into for each of the `count` outputs, which together read the source once, and once more per target in parts. All of them are checked
-// before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of positions) are one call.
+// rope_rotate_into for each of the `count` outputs, which together read the source once, and once more for each target
+// in parts. All of them are checked before any is written. The five queries of Dual Chunk Attention (`dual_chunk` of
+// positions) are one call.
 //
 // Targets must not overlap each other, the source or the rows, from the first byte to the last of each. Tensors that
 // lie between one another are groups of heads of one.
