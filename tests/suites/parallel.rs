@@ -176,8 +176,8 @@ fn rotate_at() {
     }
 }
 
-/// Groups with numbers by channel, in many blocks and in one block, of one head or where heads lie between them: written
-/// in any order of the groups, beside another output, and shifted, some of them twice.
+/// Groups with numbers by channel, in many blocks and in one, of one head or with heads between them: written in any
+/// order of the groups, beside another output, and shifted, some of them twice.
 #[test]
 fn groups_by_channel() {
     groups_of_heads(8);
