@@ -18,6 +18,7 @@
 //! | a model in ONNX Runtime | [`onnx_runtime`] |
 //! | a model in PyTorch, transformers or vLLM | [`pytorch`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
+//! | the operands, plans and angles of each verb; every refusal | [`verbs`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
 //! The programs are the package's `examples`. Each prints its steps, and asserts its claims. In a clone of the
@@ -91,6 +92,7 @@ page!(choosing_a_pairing, "guide/pairing.md");
 page!(porting_weights, "guide/weights.md");
 page!(onnx_runtime, "guide/onnxruntime.md");
 page!(pytorch, "guide/torch.md");
+page!(verbs, "guide/verbs.md");
 page!(words, "guide/words.md");
 page!(names, "guide/names.md");
 

@@ -129,6 +129,8 @@ mod symbols;
 #[cfg(feature = "every")]
 mod tuning;
 #[cfg(feature = "every")]
+mod verbs;
+#[cfg(feature = "every")]
 mod versions;
 #[cfg(feature = "every")]
 mod zero_points;

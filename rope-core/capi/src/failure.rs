@@ -174,8 +174,7 @@ impl fmt::Display for Failure {
                 required,
             } => write!(
                 f,
-                "{written} is written and overlaps {other}, in {bytes} {} from byte {at} of {written}; {required}",
-                if bytes == 1 { "byte" } else { "bytes" }
+                "{written} is written and overlaps {other}, in {bytes} bytes from byte {at} of {written}; {required}"
             ),
             Failure::Handle { name, required } => write!(f, "{name} is not a handle {required}"),
             #[cfg(feature = "std")]

@@ -3,14 +3,12 @@
 
 use core::fmt;
 
-use self::count::{Are, Count};
 use crate::Shape;
 
 #[macro_use]
 mod list;
 
 mod cache;
-mod count;
 mod frequencies;
 mod gradient;
 mod plan;
@@ -75,8 +73,7 @@ errors! {
     }: Shape => |f| {
         // A shape that has no number of elements is refused before.
         let elements = shape.elements().unwrap_or(usize::MAX);
-        let counted = Count(elements, "elements");
-        write!(f, "shape {shape} has {counted}, but the slice has {len}")?;
+        write!(f, "shape {shape} has {elements} elements, but the slice has {len}")?;
         // Of grouped queries: the number of heads that the slice has.
         let head = Shape { heads: 1, ..shape }.elements().unwrap_or(0);
         if len > 0 && head > 0 && len.is_multiple_of(head) {
@@ -118,7 +115,7 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Shape => |f| write!(f, "{name} has {}, but {} needed", Count(given, "numbers"), Are(needed)),
+    }: Shape => "{name} has {given} numbers, but {needed} are needed",
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
     /// [`CacheMut::coded_with_scales`](crate::cache::CacheMut::coded_with_scales): the caller's storage is too short.
     Storage {
@@ -128,10 +125,7 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Capacity => |f| {
-        let were = if given == 1 { "was" } else { "were" };
-        write!(f, "{} {were} given, but {} needed", Count(given, what), Are(needed))
-    },
+    }: Capacity => "{given} {what} were given, but {needed} are needed",
     /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
     /// Nothing has been allocated.
     OutOfMemory {

@@ -23,8 +23,8 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ),
     ("rotate_into", "rotate"),
     (
-        "takes gradients back, and Rope::channel_gradients sums those of cos and sin",
-        "takes gradients back",
+        "takes gradients back, Rope::channel_gradients sums those of cos and sin, and rotate_into",
+        "takes gradients back, and rotate",
     ),
     (
         "use Rope::angle_gradients, Rope::factor_gradients and PairGradients::cos_sin",

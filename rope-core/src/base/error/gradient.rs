@@ -1,6 +1,5 @@
 //! Backward passes and gradients.
 
-use super::count::{Are, Count};
 use crate::{Direction, Pairing};
 
 errors! {
@@ -28,7 +27,9 @@ errors! {
     Direction {
         /// The plan's direction.
         direction: Direction,
-    }: Operation => "a backward pass requires a plan with Direction::Forward, but its direction is {direction}",
+    }: Operation =>
+        "a backward pass requires a plan with Direction::Forward, but its direction is {direction}; pass the plan of \
+         the forward pass, which is transposed here",
     /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients),
     /// [`Rope::channel_gradients`](crate::Rope::channel_gradients): the plan's output pairing is another than its
     /// input pairing.
@@ -46,10 +47,7 @@ errors! {
         gradients: usize,
         /// Heads of the tensor.
         heads: usize,
-    }: Shape => |f| {
-        let gradients = Count(gradients, "heads");
-        write!(f, "the gradients have {gradients}, the tensor has {heads}; give one for all heads, or one per head")
-    },
+    }: Shape => "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head",
     /// Gradients of another shape than the rows, or than other gradients.
     Shape {
         /// The dimension that differs: rows, heads or pairs.
@@ -58,7 +56,7 @@ errors! {
         given: usize,
         /// The required extent.
         needed: usize,
-    }: Shape => |f| write!(f, "the gradients have {}, but {} required", Count(given, what), Are(needed)),
+    }: Shape => "the gradients have {given} {what}, but {needed} are required",
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {

@@ -1,6 +1,5 @@
 //! Shapes, layouts and tensors.
 
-use super::count::Count;
 use crate::{Dimension, Shape};
 
 errors! {
@@ -43,7 +42,7 @@ errors! {
         needed: usize,
         /// Elements the slice has.
         len: usize,
-    }: Shape => |f| write!(f, "the layout needs {}, the slice has {len}", Count(needed, "elements")),
+    }: Shape => "the layout needs {needed} elements, the slice has {len}",
     /// [`TensorMut::new`](crate::TensorMut::new), [`Rope::sum_of_squares`](crate::Rope::sum_of_squares) of rows: a step
     /// along `dimension` lands inside the elements of the dimensions below it, so that two indices could name one
     /// element.

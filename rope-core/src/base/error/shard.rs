@@ -1,7 +1,5 @@
 //! Shards of sequences.
 
-use super::count::Count;
-
 errors! {
     /// A shard of a sequence.
     ///
@@ -36,10 +34,7 @@ errors! {
         tokens: usize,
         /// The required divisor.
         multiple: usize,
-    }: Value => |f| write!(
-        f,
-        "sequence {sequence} has {}, but a shard of this kind requires a multiple of {multiple}; pad it, or use \
-         ShardKind::UnevenZigzag or ShardKind::Striped",
-        Count(tokens, "tokens")
-    ),
+    }: Value =>
+        "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
+         use ShardKind::UnevenZigzag or ShardKind::Striped",
 }

@@ -127,11 +127,6 @@ impl SlotRange {
         element: 0,
         scale: 0,
     };
-
-    #[inline(always)]
-    fn contains(&self, slot: usize) -> bool {
-        slot.wrapping_sub(self.first) < self.count
-    }
 }
 
 impl SlotAddresses<'_> {
@@ -156,7 +151,7 @@ impl SlotAddresses<'_> {
 impl GroupSlots for SlotAddresses<'_> {
     fn slot(&self, token: usize) -> Option<usize> {
         match self.found(token)? {
-            Found::Slot(slot) => self.memory.contains(slot).then_some(slot),
+            Found::Slot(slot) => Some(slot),
             Found::Element(_) => None,
         }
     }
@@ -175,7 +170,7 @@ impl Addresses for SlotAddresses<'_> {
             Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
         let memory = self.memory;
-        if !memory.contains(slot) {
+        if slot.wrapping_sub(memory.first) >= memory.count {
             return None;
         }
         let scales = |(first, scales)| first + self.layout.scale(scales, slot) - memory.scale;
