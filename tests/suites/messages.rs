@@ -1124,3 +1124,70 @@ fn each_error_has_a_kind() {
         assert!(kinds.contains(&error.kind()), "{sentence}");
     }
 }
+
+/// A number that may be 1 has its noun by `Count`. The listed numbers are above 1.
+#[test]
+fn one_has_a_singular() {
+    let cases = [
+        (
+            Error::Rows(RowsError::Heads { rows: 3, heads: 1 }),
+            "the rows are per head, for 3 heads, but 1 head is required",
+        ),
+        (
+            Error::Count {
+                name: "weight",
+                given: 0,
+                needed: 1,
+            },
+            "weight has 0 numbers, but 1 is needed",
+        ),
+        (
+            Error::Storage {
+                what: "values of storage",
+                given: 1,
+                needed: 2,
+            },
+            "1 value of storage was given, but 2 are needed",
+        ),
+        (
+            Error::Positions(PositionsError::PerAxis { given: 1, axes: 2 }),
+            "1 position is not one per axis for each token on 2 axes; give those of all axes to Positions::axis_major \
+             or Positions::token_major",
+        ),
+    ];
+    for (error, words) in cases {
+        assert_eq!(error.to_string(), words);
+    }
+    let never_one = [
+        "{tokens} rows",
+        "{rotary_dim} values",
+        "{limit} channels",
+        "{head_dim} channels",
+        "{rotary_dim} channels",
+        "{end} bytes",
+        "{bytes} bytes",
+        "{values} values",
+        "{input} pairs",
+    ];
+    let nouns = "heads pairs tokens rows values channels elements numbers sequences bytes axes positions codes";
+    for text in [
+        include_str!("../../rope-core/src/base/error.rs"),
+        include_str!("../../rope-core/src/base/error/cache.rs"),
+        include_str!("../../rope-core/src/base/error/frequencies.rs"),
+        include_str!("../../rope-core/src/base/error/gradient.rs"),
+        include_str!("../../rope-core/src/base/error/plan.rs"),
+        include_str!("../../rope-core/src/base/error/positions.rs"),
+        include_str!("../../rope-core/src/base/error/rows.rs"),
+        include_str!("../../rope-core/src/base/error/shape.rs"),
+        include_str!("../../rope-core/src/base/error/shard.rs"),
+        include_str!("../../rope-core/src/base/error/slots.rs"),
+    ] {
+        for noun in nouns.split(' ') {
+            for (at, found) in text.match_indices(&format!("}} {noun}")) {
+                let from = text[..at].rfind('{').unwrap_or(at);
+                let counted = &text[from..at + found.len()];
+                assert!(never_one.contains(&counted), "{counted}: use Count");
+            }
+        }
+    }
+}

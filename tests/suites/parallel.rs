@@ -176,41 +176,66 @@ fn rotate_at() {
     }
 }
 
-/// Threads do not divide a call on groups with numbers by channel, nor an output to them.
+/// Groups with numbers by channel, in many blocks and in one, of one head or with heads between them: written in any
+/// order of the groups, beside another output, and shifted, some of them twice.
 #[test]
 fn groups_by_channel() {
-    let shape @ [_, tokens, heads, head_dim] = [1, 512, 8, 64];
+    groups_of_heads(8);
+    groups_of_heads(1);
+}
+
+fn groups_of_heads(heads: usize) {
+    let shape @ [_, tokens, _, head_dim] = [1, 512, heads, 64];
     let frequencies = Frequencies::new(head_dim, 1e4, &Scaling::Default).expect("a base");
     let x: Vec<f32> = (0..tokens * heads * head_dim)
         .map(|i| (i * 37 % 101) as f32 - 50.0)
         .collect();
     let x = Tensor::new(&x, shape).expect("a tensor");
     let rows = frequencies.rows(3..515).expect("positions");
+    let made = frequencies.at(3..515).expect("positions");
     let deltas = vec![-5_i64; tokens];
     let back = frequencies.shift(&deltas).expect("a shift");
-    let layout = CacheLayout::hnd([16, heads, 32, head_dim]).expect("a small cache");
-    let format = CacheFormat::by_channel(ChannelCodes::U4, 32);
-    let bytes = layout.bytes(format).expect("few");
-    let run = |rope: Rope| {
-        let mut memory = vec![0x5a_u8; bytes];
-        let mut keys = CacheMut::coded(&mut memory, layout, format).expect("a cache that fits");
-        let mut y = vec![0.0_f32; tokens * heads * head_dim];
-        let mut y = TensorMut::new(&mut y, shape).expect("a tensor");
-        let outputs = &mut [
-            Output::new(&mut y, &rows),
-            Output::cache(&mut keys, 0..512, &rows),
-        ];
-        rope.rotate_into_each(&x, outputs).expect("whole groups");
-        rope.rotate(&mut keys.slots(0..512), &back)
-            .expect("whole groups");
-        rope.rotate_into(&x, &mut keys.slots(64..576 - 64), &back)
-            .expect_err("one slot per token");
-        memory
+    // The groups in an order of their own, two of them skipped, and one twice.
+    let group = |index: usize| match index {
+        3 | 9 => None,
+        15 => Some(0),
+        _ => Some(index * 7 % 16),
     };
-    let expected = run(Rope::new(Pairing::Half));
-    for pool in pools() {
-        let got = pool.install(|| run(Rope::new(Pairing::Half).with_threads()));
-        assert!(got == expected, "{pool:?}");
+    let slots: Vec<i64> = (0..tokens)
+        .map(|token| group(token / 32).map_or(-1, |group| (group * 32 + token % 32) as i64))
+        .collect();
+    let layouts = [[16, 32], [4, 128], [1, 512]].map(|[blocks, slots]| {
+        CacheLayout::hnd([blocks, heads, slots, head_dim]).expect("a small cache")
+    });
+    for codes in [ChannelCodes::U4, ChannelCodes::U8, ChannelCodes::Kivi2] {
+        for layout in layouts {
+            let format = CacheFormat::by_channel(codes, 32);
+            let bytes = layout.bytes(format).expect("few");
+            let run = |rope: Rope| {
+                let mut memory = vec![0x5a_u8; bytes];
+                let mut keys =
+                    CacheMut::coded(&mut memory, layout, format).expect("a cache that fits");
+                let mut y = vec![0.0_f32; tokens * heads * head_dim];
+                let mut y = TensorMut::new(&mut y, shape).expect("a tensor");
+                let outputs = &mut [
+                    Output::new(&mut y, &rows),
+                    Output::cache(&mut keys, 0..512, &rows),
+                ];
+                rope.rotate_into_each(&x, outputs).expect("whole groups");
+                rope.rotate_into(&x, &mut keys.slots(&slots), &made)
+                    .expect("whole groups");
+                rope.rotate(&mut keys.slots(&slots), &back)
+                    .expect("whole groups");
+                rope.rotate_into(&x, &mut keys.slots(64..576 - 64), &back)
+                    .expect_err("one slot per token");
+                memory
+            };
+            let expected = run(plain());
+            for pool in pools() {
+                let got = pool.install(|| run(plain().with_threads()));
+                assert!(got == expected, "{codes:?} {layout:?} {pool:?}");
+            }
+        }
     }
 }
 

@@ -174,7 +174,8 @@ impl fmt::Display for Failure {
                 required,
             } => write!(
                 f,
-                "{written} is written and overlaps {other}, in {bytes} bytes from byte {at} of {written}; {required}"
+                "{written} is written and overlaps {other}, in {bytes} {} from byte {at} of {written}; {required}",
+                if bytes == 1 { "byte" } else { "bytes" }
             ),
             Failure::Handle { name, required } => write!(f, "{name} is not a handle {required}"),
             #[cfg(feature = "std")]

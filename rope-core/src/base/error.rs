@@ -3,12 +3,14 @@
 
 use core::fmt;
 
+use self::count::{Are, Count};
 use crate::Shape;
 
 #[macro_use]
 mod list;
 
 mod cache;
+mod count;
 mod frequencies;
 mod gradient;
 mod plan;
@@ -73,7 +75,8 @@ errors! {
     }: Shape => |f| {
         // A shape that has no number of elements is refused before.
         let elements = shape.elements().unwrap_or(usize::MAX);
-        write!(f, "shape {shape} has {elements} elements, but the slice has {len}")?;
+        let counted = Count(elements, "elements");
+        write!(f, "shape {shape} has {counted}, but the slice has {len}")?;
         // Of grouped queries: the number of heads that the slice has.
         let head = Shape { heads: 1, ..shape }.elements().unwrap_or(0);
         if len > 0 && head > 0 && len.is_multiple_of(head) {
@@ -115,7 +118,7 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Shape => "{name} has {given} numbers, but {needed} are needed",
+    }: Shape => |f| write!(f, "{name} has {}, but {} needed", Count(given, "numbers"), Are(needed)),
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
     /// [`CacheMut::coded_with_scales`](crate::cache::CacheMut::coded_with_scales): the caller's storage is too short.
     Storage {
@@ -125,7 +128,10 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Capacity => "{given} {what} were given, but {needed} are needed",
+    }: Capacity => |f| {
+        let were = if given == 1 { "was" } else { "were" };
+        write!(f, "{} {were} given, but {} needed", Count(given, what), Are(needed))
+    },
     /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
     /// Nothing has been allocated.
     OutOfMemory {

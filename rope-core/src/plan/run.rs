@@ -215,7 +215,7 @@ impl<'p> Rope<Lowered<'p>> {
     }
 
     /// Runs a checked call on one group of tokens after another, if its target has numbers by channel; returns whether
-    /// it has. Threads do not divide such a call.
+    /// it has. Threads each have groups of their own.
     #[inline]
     fn run_on_groups(
         &self,
@@ -225,7 +225,18 @@ impl<'p> Rope<Lowered<'p>> {
     ) -> bool {
         match target {
             OperandMut::Cache(slots) if slots.stored.channels().is_some() => {
-                self.run_on_each_group(checked, source, slots);
+                match self.threads() {
+                    None => self.run_on_each_group(checked, source, slots),
+                    Some(threads) => {
+                        let run = |target: &mut OperandMut<'_>| {
+                            if let OperandMut::Cache(slots) = target {
+                                self.run_on_each_group(checked, source, slots);
+                            }
+                        };
+                        let call = checked.shape;
+                        (threads.target)(self.tuning, call, false, target, &|_, part| run(part));
+                    }
+                }
                 true
             }
             _ => false,

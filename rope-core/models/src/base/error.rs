@@ -62,8 +62,9 @@ errors! { f =>
         let &(first, end) = window;
         write!(
             f,
-            "the tensor's heads have {given} channels; the model's have {head_dim}, of which {first}..{end} rotate: \
-             pass whole heads, or those {} channels alone",
+            "the tensor's heads have {given} {}; the model's have {head_dim}, of which {first}..{end} rotate: pass \
+             whole heads, or those {} channels alone",
+            if *given == 1 { "channel" } else { "channels" },
             end - first
         )
     },

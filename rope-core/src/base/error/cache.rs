@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::count::Count;
+
 errors! {
     /// The layout or the memory of a cache, or the heads that a call writes to it.
     ///
@@ -72,7 +74,10 @@ errors! {
         at: usize,
         /// Bytes of the codes of a head.
         head_dim: usize,
-    }: Shape => "the scale at byte {at} of a head would lie among its {head_dim} codes; it must be at {head_dim} or after",
+    }: Shape => |f| {
+        let codes = Count(head_dim, "codes");
+        write!(f, "the scale at byte {at} of a head would lie among its {codes}; it must be at {head_dim} or after")
+    },
     /// A cache with scales after the codes of each head: the strides leave no room for the scales.
     ScaleRoom {
         /// From the first code of a head to the end of its scales, in bytes.
@@ -125,7 +130,7 @@ errors! {
         needed: usize,
         /// Bytes that the memory has.
         given: usize,
-    }: Shape => "the layout of the cache needs {needed} bytes, the memory has {given}",
+    }: Shape => |f| write!(f, "the layout of the cache needs {}, the memory has {given}", Count(needed, "bytes")),
     /// [`CacheParts`](crate::cache::CacheParts) and [`CachePartsMut`](crate::cache::CachePartsMut): two parts could
     /// share bytes, or both have separate scales.
     PartOverlap {
@@ -159,9 +164,14 @@ errors! {
         cache_heads: usize,
         /// Channels of a head of the cache.
         cache_head_dim: usize,
-    }: Shape =>
-        "the tensor has {heads} heads of {head_dim} channels, the cache {cache_heads} of {cache_head_dim}; they must be as \
-         many and as long",
+    }: Shape => |f| {
+        let (heads, channels) = (Count(heads, "heads"), Count(head_dim, "channels"));
+        write!(
+            f,
+            "the tensor has {heads} of {channels}, the cache {cache_heads} of {cache_head_dim}; they must be as many and \
+             as long"
+        )
+    },
     /// A rotation of keys that stay in a cache: the rows have an attention factor, which cached keys have already.
     ShiftFactor {
         /// The attention factor of the rows.

@@ -1,5 +1,7 @@
 //! Frequencies, and rows computed from them.
 
+use super::count::Count;
+
 errors! {
     /// Frequencies: their values, their axes, or the rows that are computed from them.
     ///
@@ -48,8 +50,9 @@ errors! {
         let pairs = given.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
         write!(
             f,
-            "the sections {given:?} of M-RoPE sum to {pairs} pairs, but rotary_dim {rotary_dim} has {}; where the other \
+            "the sections {given:?} of M-RoPE sum to {}, but rotary_dim {rotary_dim} has {}; where the other \
              channels stand still, rotary_dim is {}",
+            Count(pairs, "pairs"),
             rotary_dim / 2,
             pairs.saturating_mul(2)
         )

@@ -1,5 +1,6 @@
 //! Backward passes and gradients.
 
+use super::count::{Are, Count};
 use crate::{Direction, Pairing};
 
 errors! {
@@ -47,7 +48,10 @@ errors! {
         gradients: usize,
         /// Heads of the tensor.
         heads: usize,
-    }: Shape => "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head",
+    }: Shape => |f| {
+        let gradients = Count(gradients, "heads");
+        write!(f, "the gradients have {gradients}, the tensor has {heads}; give one for all heads, or one per head")
+    },
     /// Gradients of another shape than the rows, or than other gradients.
     Shape {
         /// The dimension that differs: rows, heads or pairs.
@@ -56,7 +60,7 @@ errors! {
         given: usize,
         /// The required extent.
         needed: usize,
-    }: Shape => "the gradients have {given} {what}, but {needed} are required",
+    }: Shape => |f| write!(f, "the gradients have {}, but {} required", Count(given, what), Are(needed)),
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {

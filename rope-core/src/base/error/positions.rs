@@ -1,5 +1,7 @@
 //! Lists of positions.
 
+use super::count::Count;
+
 errors! {
     /// A list of positions.
     ///
@@ -21,9 +23,14 @@ errors! {
         given: usize,
         /// Axes of the frequencies.
         axes: usize,
-    }: Shape =>
-        "{given} positions are not one per axis for each token on {axes} axes; give those of all axes to \
-         Positions::axis_major or Positions::token_major",
+    }: Shape => |f| write!(
+        f,
+        "{} {} not one per axis for each token on {}; give those of all axes to Positions::axis_major or \
+         Positions::token_major",
+        Count(given, "positions"),
+        if given == 1 { "is" } else { "are" },
+        Count(axes, "axes")
+    ),
     /// [`DualChunk::positions`](crate::dual_chunk::DualChunk::positions): not one integer per token.
     DualChunk: Value =>
         "positions for Dual Chunk Attention are one integer per token, neither on several axes nor real nor of chunks \

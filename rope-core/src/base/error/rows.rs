@@ -1,5 +1,7 @@
 //! Rows of cos and sin.
 
+use super::count::Count;
+
 errors! {
     /// Rows of cos and sin: their values, their number, or what they are used for.
     ///
@@ -28,8 +30,10 @@ errors! {
         rotary_dim: usize,
         /// Channels of a head.
         head_dim: usize,
-    }: Shape =>
-        "rotary_dim {rotary_dim} exceeds head_dim {head_dim}; give rows of at most {head_dim} channels, or whole heads",
+    }: Shape => |f| {
+        let most = Count(head_dim, "channels");
+        write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}; give rows of at most {most}, or whole heads")
+    },
     /// [`Rope::with_window`](crate::Rope::with_window): a head ends before the channels that the rows rotate from the
     /// window on.
     Window {
@@ -48,7 +52,7 @@ errors! {
         )?;
         match head_dim.checked_sub(rotary_dim) {
             Some(most) => write!(f, "set Rope::with_window to at most {most}, or give narrower rows"),
-            None => write!(f, "give rows of at most {head_dim} channels, or whole heads"),
+            None => write!(f, "give rows of at most {}, or whole heads", Count(head_dim, "channels")),
         }
     },
     /// [`Rope::with_parts`](crate::Rope::with_parts): the parts of a window do not divide the pairs of the rows.
@@ -59,9 +63,9 @@ errors! {
         rotary_dim: usize,
     }: Shape => |f| write!(
         f,
-        "parts is {parts}; it must divide the {} pairs of the rows (rotary_dim {rotary_dim}), as 1 does; set it by \
+        "parts is {parts}; it must divide the {} of the rows (rotary_dim {rotary_dim}), as 1 does; set it by \
          Rope::with_parts, or give rows of another width",
-        rotary_dim / 2
+        Count(rotary_dim / 2, "pairs")
     ),
     /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
     Shape {
@@ -72,8 +76,8 @@ errors! {
         /// Values of a row of the shape.
         width: usize,
     }: Shape => |f| {
-        let values = rows.saturating_mul(width);
-        write!(f, "shape [{rows}, {width}] has {values} values, but the slice has {len}")?;
+        let values = Count(rows.saturating_mul(width), "values");
+        write!(f, "shape [{rows}, {width}] has {values}, but the slice has {len}")?;
         match len.checked_div(width) {
             Some(rows) if rows * width == len => write!(f, ", which is [{rows}, {width}]"),
             _ => Ok(()),
@@ -88,9 +92,9 @@ errors! {
         width: usize,
     }: Value => |f| write!(
         f,
-        "row {row} has the same {} values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
+        "row {row} has the same {} in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
          not cos and then sin; give both to Rows::from_cos_sin",
-        width / 2
+        Count(width / 2, "values")
     ),
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the cos and sin slices differ in length.
     CosSinLength {
@@ -98,7 +102,7 @@ errors! {
         cos: usize,
         /// Length of the sin slice.
         sin: usize,
-    }: Shape => "cos has {cos} values and sin has {sin}; they must have as many",
+    }: Shape => |f| write!(f, "cos has {} and sin has {sin}; they must have as many", Count(cos, "values")),
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row has neither a value for each pair nor two.
     Width {
         /// Values of a row of cos (or sin).
@@ -131,7 +135,8 @@ errors! {
         batch: usize,
     }: Shape => |f| {
         let all = batch.saturating_mul(tokens);
-        write!(f, "the number of rows is {rows}; for batch {batch} and {tokens} tokens it must be {tokens}")?;
+        let counted = Count(tokens, "tokens");
+        write!(f, "the number of rows is {rows}; for batch {batch} and {counted} it must be {tokens}")?;
         match all == tokens {
             true => f.write_str(", one per token")?,
             false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)")?,
@@ -149,8 +154,8 @@ errors! {
         /// Heads asked for.
         heads: usize,
     }: Shape => |f| match heads {
-        0 => write!(f, "heads is 0; {rows} rows per head are for at least one head"),
-        _ => write!(f, "the number of rows is {rows}, which is not a multiple of {heads} heads"),
+        0 => write!(f, "heads is 0; {} per head are for at least one head", Count(rows, "rows")),
+        _ => write!(f, "the number of rows is {rows}, which is not a multiple of {}", Count(heads, "heads")),
     },
     /// Rows per head, for another number of heads than the tensor has.
     Heads {
@@ -158,7 +163,10 @@ errors! {
         rows: usize,
         /// Heads that they are to be for.
         heads: usize,
-    }: Shape => "the rows are per head, for {rows} heads, but {heads} heads are required",
+    }: Shape => |f| {
+        let (rows, required) = (Count(rows, "heads"), if heads == 1 { "is" } else { "are" });
+        write!(f, "the rows are per head, for {rows}, but {} {required} required", Count(heads, "heads"))
+    },
     /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
     /// rotation of other sequences, as a table, or by a range across them.
     Sequences {
@@ -166,9 +174,14 @@ errors! {
         sequences: usize,
         /// Tokens of each.
         tokens: usize,
-    }: Shape =>
-        "the rows are laid out for {sequences} sequences of {tokens} tokens, and rotate tensors of that shape; for \
-         others take the rows of one sequence by Rows::narrow",
+    }: Shape => |f| {
+        let (sequences, tokens) = (Count(sequences, "sequences"), Count(tokens, "tokens"));
+        write!(
+            f,
+            "the rows are laid out for {sequences} of {tokens}, and rotate tensors of that shape; for others take the \
+             rows of one sequence by Rows::narrow"
+        )
+    },
     /// [`Direction::Inverse`](crate::Direction::Inverse): a pair of given rows has another magnitude than the attention
     /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
     Magnitude {

@@ -1,5 +1,6 @@
 //! Shapes, layouts and tensors.
 
+use super::count::Count;
 use crate::{Dimension, Shape};
 
 errors! {
@@ -42,7 +43,7 @@ errors! {
         needed: usize,
         /// Elements the slice has.
         len: usize,
-    }: Shape => "the layout needs {needed} elements, the slice has {len}",
+    }: Shape => |f| write!(f, "the layout needs {}, the slice has {len}", Count(needed, "elements")),
     /// [`TensorMut::new`](crate::TensorMut::new), [`Rope::sum_of_squares`](crate::Rope::sum_of_squares) of rows: a step
     /// along `dimension` lands inside the elements of the dimensions below it, so that two indices could name one
     /// element.

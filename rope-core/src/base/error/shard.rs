@@ -1,5 +1,7 @@
 //! Shards of sequences.
 
+use super::count::Count;
+
 errors! {
     /// A shard of a sequence.
     ///
@@ -34,7 +36,10 @@ errors! {
         tokens: usize,
         /// The required divisor.
         multiple: usize,
-    }: Value =>
-        "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
-         use ShardKind::UnevenZigzag or ShardKind::Striped",
+    }: Value => |f| write!(
+        f,
+        "sequence {sequence} has {}, but a shard of this kind requires a multiple of {multiple}; pad it, or use \
+         ShardKind::UnevenZigzag or ShardKind::Striped",
+        Count(tokens, "tokens")
+    ),
 }

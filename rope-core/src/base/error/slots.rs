@@ -1,5 +1,7 @@
 //! Slots and pages of caches.
 
+use super::count::Count;
+
 errors! {
     /// The slots of a call: their number, or one that the cache does not have.
     ///
@@ -28,8 +30,9 @@ errors! {
         batch: usize,
     }: Shape => |f| write!(
         f,
-        "the number of slots is {slots}; for batch {batch} and {tokens} tokens it must be {}, one per token of each \
-         sequence, negative where nothing is written",
+        "the number of slots is {slots}; for batch {batch} and {} it must be {}, one per token of each sequence, \
+         negative where nothing is written",
+        Count(tokens, "tokens"),
         batch.saturating_mul(tokens)
     ),
     /// A slot that the cache does not have.

@@ -12,13 +12,11 @@ pub(crate) type PartOfCache<'t> = (SlotsTarget<'t>, Range<usize>);
 
 impl<'t> SlotsTarget<'t> {
     /// Cuts the cache into at most `parts` parts with about equally many of `tokens` tokens. Cuts lie between blocks,
-    /// or between the slots of a cache with one block. Tokens with the same slot therefore stay together, in order. A
-    /// cache whose blocks interleave or with numbers by channel, and tokens addressed by element, give one part.
+    /// or between the slots of a cache with one block, or its groups of slots with numbers by channel. Tokens with the
+    /// same slot therefore stay together, in order. A cache whose blocks interleave, and tokens addressed by element,
+    /// give one part.
     pub(crate) fn cut(self, parts: usize, tokens: usize) -> Vec<PartOfCache<'t>> {
-        let Some(unit) = self
-            .slots_of_a_unit()
-            .filter(|_| self.stored.channels().is_none())
-        else {
+        let Some(unit) = self.slots_of_a_unit() else {
             return Vec::from([(self, 0..tokens)]);
         };
         let in_slots = self.in_slots(tokens);
@@ -56,8 +54,8 @@ impl<'t> SlotsTarget<'t> {
         cut
     }
 
-    /// Returns the number of slots between two possible cuts: a block, or 1 in a cache with one block. `None` if the
-    /// memory of neighbors interleaves.
+    /// Returns the number of slots between two possible cuts: a block, or in a cache with one block a slot, or a group
+    /// of slots with numbers by channel. `None` if the memory of neighbors interleaves.
     fn slots_of_a_unit(&self) -> Option<usize> {
         let CacheLayout { shape, strides, .. } = self.stored.layout;
         let separate = self.stored.separate_scales();
@@ -97,6 +95,9 @@ impl<'t> SlotsTarget<'t> {
             let apart = strides.block >= extent(1, shape.block_size) && separate.is_none_or(apart);
             return apart.then_some(shape.block_size);
         }
+        if let Some((_, tokens)) = self.stored.channels() {
+            return (strides.group_stride >= extent(1, tokens)).then_some(tokens);
+        }
         let grouped = strides.group < shape.block_size;
         let apart = |it: super::ScaleLayout| it.token > heads(it.head);
         let apart = strides.token >= extent(1, 1) && separate.is_none_or(apart);
@@ -112,6 +113,8 @@ impl<'t> SlotsTarget<'t> {
         let separate = self.stored.separate_scales();
         let scale_start = match (separate, self.stored.scales()) {
             (Some(scales), _) => layout.scale(scales, slot),
+            // The place of a slot in its group.
+            (None, Some(_)) if self.stored.channels().is_some() => 0,
             (None, Some(_)) => start,
             (None, None) => 0,
         };

@@ -2,7 +2,7 @@
 
 use super::channels::{ChannelFormat, GroupCall, GroupHeads, GroupNumbers, GroupSlots};
 use super::slots::SlotAddresses;
-use super::{Codes, Format, SlotRange, SlotsTarget, Stored};
+use super::{Codes, Format, SlotsTarget, Stored};
 use crate::Shape;
 use crate::proof::Proof;
 
@@ -27,7 +27,7 @@ impl GroupCall for SlotsCall<'_, '_, '_> {
             memory: self.target.memory,
             scales: self.target.scales,
             numbers: Some(numbers),
-            range: SlotRange::WHOLE,
+            range: self.target.range,
             stored: self.target.stored,
             slots: self.target.slots,
             len: self.target.len,
@@ -36,7 +36,8 @@ impl GroupCall for SlotsCall<'_, '_, '_> {
     }
 
     fn heads(&mut self, slot: usize) -> GroupHeads<'_> {
-        let (stored, at) = (self.target.stored, self.target.stored.layout.slot(slot));
+        let stored = self.target.stored;
+        let at = stored.layout.slot(slot) - self.target.range.element;
         let extent = stored.layout.head_extent();
         GroupHeads {
             memory: &mut self.target.memory[at..][..extent],

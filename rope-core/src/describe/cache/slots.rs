@@ -127,6 +127,11 @@ impl SlotRange {
         element: 0,
         scale: 0,
     };
+
+    #[inline(always)]
+    fn contains(&self, slot: usize) -> bool {
+        slot.wrapping_sub(self.first) < self.count
+    }
 }
 
 impl SlotAddresses<'_> {
@@ -151,7 +156,7 @@ impl SlotAddresses<'_> {
 impl GroupSlots for SlotAddresses<'_> {
     fn slot(&self, token: usize) -> Option<usize> {
         match self.found(token)? {
-            Found::Slot(slot) => Some(slot),
+            Found::Slot(slot) => self.memory.contains(slot).then_some(slot),
             Found::Element(_) => None,
         }
     }
@@ -170,7 +175,7 @@ impl Addresses for SlotAddresses<'_> {
             Found::Element(element) => return Some(TokenAddress { element, scale: 0 }),
         };
         let memory = self.memory;
-        if slot.wrapping_sub(memory.first) >= memory.count {
+        if !memory.contains(slot) {
             return None;
         }
         let scales = |(first, scales)| first + self.layout.scale(scales, slot) - memory.scale;

@@ -1,0 +1,30 @@
+//! Numbers before a noun or a verb.
+
+use core::fmt;
+
+/// A number and its noun, given in the plural: `1 head`, `2 heads`.
+pub(super) struct Count(pub(super) usize, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Count(number, plural) = self;
+        let (noun, rest) = plural.split_at(plural.find(' ').unwrap_or(plural.len()));
+        match (number, noun) {
+            (1, "axes") => write!(f, "1 axis{rest}"),
+            (1, _) => write!(f, "1 {}{rest}", noun.strip_suffix('s').unwrap_or(noun)),
+            _ => write!(f, "{number} {plural}"),
+        }
+    }
+}
+
+/// A number and its verb: `1 is`, `2 are`.
+pub(super) struct Are(pub(super) usize);
+
+impl fmt::Display for Are {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("1 is"),
+            number => write!(f, "{number} are"),
+        }
+    }
+}
