@@ -96,7 +96,7 @@ const CASES: &[Case] = cases! {
         "Rope: apply apply_into from new prepare prepare_into rotate rotate_into rotate_into_each rotate_qk \
          sum_of_squares with_direction with_hadamard with_head_dim with_norm with_output_pairing with_parts \
          with_scale with_window without_rounding"
-        "Output: cache head_groups tensor"
+        "Output: cache head_groups new"
         "Call: run";
     backward:
         "Rope: angle_gradients backward backward_into channel_gradients cos_sin_gradients factor_gradients";
