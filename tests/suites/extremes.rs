@@ -54,7 +54,7 @@ const CASES: &[Case] = cases! {
         "Slots: from offsets pages sequences table"
         "HeadScales: from";
     cache_parts:
-        "CacheParts: new new_with_scales of slots"
+        "CacheParts: new of slots"
         "CachePartsMut: as_parts move_slots new new_with_scales of slots";
     lists:
         "Positions: axis_major from packed packed_from real real_axis_major real_token_major token_major"
@@ -80,7 +80,7 @@ const CASES: &[Case] = cases! {
     rows:
         "AnyRows: check_shape from rotary_dim rows"
         "FullRows: new rows"
-        "Rows: attention_factor check_shape from_cos_sin from_vec gather heads inverted is_empty len narrow narrow_pairs new repeated rotary_dim row sinusoidal strided \
+        "Rows: attention_factor check_shape from_cos_sin from_vec gather heads inverted is_empty len narrow narrow_pairs new repeated rotary_dim row strided \
          with_attention_factor with_heads";
     sums:
         "PairGradients: cos_sin frequencies new positions split_at total"
@@ -628,9 +628,8 @@ fn cache_parts(source: &mut Source<'_>) {
     let extents = [batch, tokens, heads, head_dim];
     let widths = [own, second.shape().head_dim].map(|width| [batch, tokens, heads, width]);
 
-    let read = match source.below(3) {
+    let read = match source.below(2) {
         0 => CacheParts::new(bytemuck::cast_slice(&memory), parts),
-        1 => CacheParts::new_with_scales(bytemuck::cast_slice(&memory), parts, &scales),
         _ => Cache::new(&floats[0], first)
             .and_then(|latents| CacheParts::of([latents, Cache::new(&floats[1], second)?])),
     };
@@ -983,11 +982,10 @@ fn rows(source: &mut Source<'_>) {
 fn chained(source: &mut Source<'_>, rows: &Rows<'_>, depth: usize) {
     let _ = (rows.heads(), rows.is_empty(), rows.len());
     let _ = (rows.attention_factor(), rows.rotary_dim());
-    let _ = (rows.row(size(source), size(source)),);
+    let _ = rows.row(size(source), size(source));
     let _ = rows.check_shape(sizes(source));
     let mut storage = [0.0; 128];
     let len = source.below(129);
-    let _ = rows.sinusoidal(&mut storage[..len]);
     let ids = ids(source);
     let Some(depth) = depth.checked_sub(1) else {
         return;

@@ -950,7 +950,7 @@ fn refused_calls_touch_nothing() {
             fits,
             &rows,
             error,
-            &[direction.name()],
+            &[&direction.to_string()],
         );
     }
     let other = [2, 3, 2, 16];

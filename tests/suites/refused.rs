@@ -531,10 +531,6 @@ fn row_heads() {
     let of_three = || rows(&table, [12, 2]).with_heads(3).expect("four tokens");
     let error = error::row_heads(3, 2);
     refused(of_three().with_heads(2), error);
-    let mut sinusoidal = [7.0; 24];
-    let refusal = of_three().sinusoidal(&mut sinusoidal);
-    refused(refusal, error::row_heads(3, 1));
-    assert_eq!(sinusoidal, [7.0; 24]);
     let two = [1, 4, 2, 4];
     let operands = Operands::new(two, of_three());
     operands.refused(ROTATIONS, rope(), error);

@@ -882,47 +882,6 @@ fn rows_beyond_memory_are_refused() {
     assert_eq!(mixed.rows(0_i64..1 << 50).err(), Some(error));
 }
 
-/// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, with the golden values.
-#[test]
-fn sinusoidal_encoding() {
-    let table = Golden::file(&format!("tables/{}.txt", "llama2_7b"));
-    let transformer = Frequencies::new(128, 1e4, &Scaling::Default).expect("frequencies");
-    let positions: Vec<i64> = table.decimals("positions");
-    let rows = transformer.rows(&positions).expect("positions");
-    let mut out = vec![f32::NAN; 128 * positions.len()];
-    rows.sinusoidal(&mut out).expect("as much as needed");
-    for (&position, out) in positions.iter().zip(out.chunks(128)) {
-        let golden = table.row("cr", position).expect("a row");
-        let (cos, sin) = golden.split_at(64);
-        let expected = sin.iter().zip(cos).flat_map(|(&sin, &cos)| [sin, cos]);
-        assert!(
-            out.iter().map(|value| value.to_bits()).eq(expected),
-            "{position}"
-        );
-    }
-    // From a part of the rows, and from selected rows.
-    let mut part = [f32::NAN; 2 * 128];
-    rows.narrow(3..5)
-        .and_then(|rows| rows.sinusoidal(&mut part))
-        .expect("a part");
-    assert_eq!(part, out[3 * 128..5 * 128]);
-    let picked = rows.gather(&[4_u32, 3]).expect("ids");
-    picked.sinusoidal(&mut part).expect("as much as needed");
-    assert_eq!([&part[128..], &part[..128]].concat(), out[3 * 128..5 * 128]);
-    for len in [0, 127, 129] {
-        let mut out = vec![f32::NAN; len];
-        let refused = rows.narrow(0..1).and_then(|rows| rows.sinusoidal(&mut out));
-        let (what, given, needed) = ("values of out", len, 128);
-        let error = Error::Storage {
-            what,
-            given,
-            needed,
-        };
-        assert_eq!(refused, Err(error));
-        assert!(out.iter().all(|value| value.is_nan()));
-    }
-}
-
 #[test]
 fn unavailable_backends_are_refused() {
     for &backend in Backend::ALL {

@@ -186,7 +186,7 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
         about: case.workload.about.clone(),
         shape: case.workload.shape(),
         element: case.element.name().into(),
-        pairing: case.pairing.name().into(),
+        pairing: case.pairing.to_string(),
         aligned: case.alignment == Alignment::Line,
         threads: case.threads,
         elements: case.workload.rotated(),

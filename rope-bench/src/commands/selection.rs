@@ -231,7 +231,7 @@ impl Selection {
 pub fn list() -> String {
     let describe = |f: Box<dyn Formulation>| {
         let (name, about) = (f.name(), f.about());
-        let pairings = about.pairings.iter().map(|pairing| pairing.name());
+        let pairings = about.pairings.iter().map(ToString::to_string);
         let pairings = pairings.collect::<Vec<_>>().join(" and ");
         let elements = about.elements.iter().map(|element| element.name());
         let elements = elements.collect::<Vec<_>>().join(", ");

@@ -239,7 +239,7 @@ struct QuantizationRequest<'a> {
 struct Request<'a> {
     formulation: &'a str,
     element: Element,
-    pairing: &'a str,
+    pairing: String,
     layout: Order,
     batch: usize,
     tokens: usize,
@@ -275,7 +275,7 @@ impl Runner for PreparedRunner {
         let request = Request {
             formulation: &self.formulation,
             element: self.case.element,
-            pairing: self.case.pairing.name(),
+            pairing: self.case.pairing.to_string(),
             layout: workload.order,
             batch: workload.batch,
             tokens: workload.tokens,

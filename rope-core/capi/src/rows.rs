@@ -1,5 +1,6 @@
 //! Rows that the library makes: in the caller's memory, or in a table.
 
+use rope_core::error::RowsError;
 use rope_core::{Error, Rows, TokenAngles};
 
 use crate::angles::rope_angles;
@@ -290,9 +291,33 @@ pub unsafe extern "C" fn rope_sinusoidal(
         unsafe {
             let rows = read("rows", rows)?.rows("rope_sinusoidal")?;
             let values = values.get(&rows.regions())?;
-            rows.with(|rows| Ok(rows.sinusoidal(values)?))
+            rows.with(|rows| Ok(encode(rows, values)?))
         }
     })
+}
+
+/// Writes sin and cos of every pair, row by row, after the checks of [`rope_sinusoidal`].
+fn encode(rows: &Rows<'_>, values: &mut [f32]) -> Result<(), Error> {
+    if rows.heads() > 1 {
+        let (rows, heads) = (rows.heads(), 1);
+        return Err(Error::Rows(RowsError::Heads { rows, heads }));
+    }
+    // Rows that coincide may exceed memory when written out.
+    let needed = rows.len().saturating_mul(rows.rotary_dim());
+    if values.len() != needed {
+        return Err(Error::Storage {
+            what: "values of out",
+            given: values.len(),
+            needed,
+        });
+    }
+    let each = (0..rows.len()).filter_map(|token| rows.row(token, 0));
+    for ((cos, sin), values) in each.zip(values.chunks_exact_mut(rows.rotary_dim())) {
+        for ((pair, cos), sin) in values.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
+            *pair = [*sin, *cos];
+        }
+    }
+    Ok(())
 }
 
 #[cfg(feature = "std")]

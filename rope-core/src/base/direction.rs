@@ -40,7 +40,7 @@ impl Direction {
     pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
 
     /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Direction::Forward => "forward",
             Direction::Inverse => "inverse",

@@ -55,7 +55,7 @@ impl Pairing {
     }
 
     /// Returns the name in lower case, as parsed by [`FromStr`](core::str::FromStr).
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Pairing::Interleaved => "interleaved",
             Pairing::Half => "half",

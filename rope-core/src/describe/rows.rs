@@ -537,7 +537,9 @@ impl<'a> Rows<'a> {
 
     /// Returns the cos and sin of a head in row `index`, or `None` if either is out of range. Heads that share their
     /// rows have those of head 0.
-    #[doc(alias = "row_of")]
+    ///
+    /// The additive encoding of the original Transformer has the same numbers, `PE(2i) = sin` and `PE(2i + 1) = cos`.
+    #[doc(alias("row_of", "sinusoidal"))]
     pub fn row(&self, index: usize, head: usize) -> Option<(&[f32], &[f32])> {
         let there = index < self.len() && (head < self.heads || self.heads == 1);
         there.then(|| self.at(index, head))
@@ -569,37 +571,6 @@ impl<'a> Rows<'a> {
             }
             None => (RowSharing::AllSequences, 0, index),
         }
-    }
-
-    /// Computes the additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i)
-    /// = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the
-    /// values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
-    ///
-    /// # Errors
-    ///
-    /// [`RowsError::Heads`] for rows per head; [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values.
-    /// `out` is untouched then.
-    pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
-        if self.heads > 1 {
-            let (rows, heads) = (self.heads, 1);
-            return Err(Error::Rows(RowsError::Heads { rows, heads }));
-        }
-        // Rows that coincide may exceed memory when written out.
-        let (given, needed) = (out.len(), self.len().saturating_mul(self.rotary_dim()));
-        if given != needed {
-            return Err(Error::Storage {
-                what: "values of out",
-                given,
-                needed,
-            });
-        }
-        for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
-            let (cos, sin) = self.at(token, 0);
-            for ((pair, cos), sin) in row.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
-                *pair = [*sin, *cos];
-            }
-        }
-        Ok(())
     }
 
     /// Returns all cos and all sin. In joined rows the sin slice starts at the first sin, so it is shorter.

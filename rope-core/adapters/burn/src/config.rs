@@ -192,7 +192,7 @@ mod pairing_by_name {
     use rope_core::Pairing;
 
     pub(super) fn serialize<S: Serializer>(pairing: &Pairing, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(pairing.name())
+        to.collect_str(pairing)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Pairing, D::Error> {

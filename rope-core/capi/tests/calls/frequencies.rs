@@ -254,8 +254,9 @@ fn positions_match_rope_core() {
         let angles = frequencies.at(expected).expect("valid");
         let values = same_rows(&rope_angles_at(made.0, &c), &angles);
         let (rows, mut got) = (joined(&values, 12), vec![0.0; values.len()]);
-        let (mut sinusoidal, of_core) = (got.clone(), angles.rows().expect("memory"));
-        of_core.sinusoidal(&mut sinusoidal).expect("room");
+        let sinusoidal: Vec<f32> = (values.chunks(12))
+            .flat_map(|row| (0..6).flat_map(|pair| [row[6 + pair], row[pair]]))
+            .collect();
         ok!(rope_sinusoidal(&rows, got.as_mut_ptr(), got.len()));
         assert_eq!(got, sinusoidal);
     }

@@ -123,7 +123,7 @@ pub struct PartSlotsMut<'c, const N: usize> {
 impl<'a, const N: usize> CacheParts<'a, N> {
     /// Creates a cache of parts in one memory, each by its layout and its format. A layout counts the elements of its
     /// own part, from the beginning of the memory, and [`CacheLayout::narrow_channels`] selects the place of the part
-    /// in a slot.
+    /// in a slot. [`CacheParts::of`] takes parts whose scales lie apart.
     ///
     /// # Errors
     ///
@@ -134,34 +134,17 @@ impl<'a, const N: usize> CacheParts<'a, N> {
         memory: &'a [u8],
         parts: [(CacheLayout, CacheFormat<'a>); N],
     ) -> Result<Self, Error> {
-        CacheParts::new_with_scales::<f32>(memory, parts, &[])
-    }
-
-    /// Creates a cache of parts in one memory, of which one has its computed scales in `scales`
-    /// ([`Cache::coded_with_scales`]).
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`CacheParts::new`] and of [`Cache::coded_with_scales`]; [`CacheError::PartOverlap`] if two parts
-    /// have separate scales.
-    pub fn new_with_scales<S: ScaleUnit>(
-        memory: &'a [u8],
-        parts: [(CacheLayout, CacheFormat<'a>); N],
-        scales: &'a [S],
-    ) -> Result<Self, Error> {
-        let given = [scales.len(), size_of::<S>()];
-        let stored = in_one_memory(memory, parts, given)?;
-        let scales = bytemuck::cast_slice(scales);
+        let stored = in_one_memory(memory, parts, [0, size_of::<f32>()])?;
         Ok(CacheParts {
             parts: stored.map(|stored| Cache {
                 memory: &memory[..stored.whole(memory.len())],
-                scales,
+                scales: &[],
                 stored,
             }),
         })
     }
 
-    /// Creates a cache of parts that have a memory each.
+    /// Creates a cache of parts that have a memory each, or share one that is only read.
     ///
     /// # Errors
     ///
@@ -193,12 +176,13 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
         CachePartsMut::new_with_scales::<f32>(memory, parts, &mut [])
     }
 
-    /// Creates a cache of parts in one memory, of which one has its computed scales in `scales`, as
-    /// [`CacheParts::new_with_scales`].
+    /// Creates a cache of parts in one memory, of which one has its computed scales in `scales`
+    /// ([`CacheMut::coded_with_scales`]).
     ///
     /// # Errors
     ///
-    /// The errors of [`CacheParts::new_with_scales`].
+    /// The errors of [`CacheParts::new`] and of [`CacheMut::coded_with_scales`]; [`CacheError::PartOverlap`] if two
+    /// parts have separate scales.
     pub fn new_with_scales<S: ScaleUnit>(
         memory: &'a mut [u8],
         parts: [(CacheLayout, CacheFormat<'a>); N],
