@@ -160,6 +160,24 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             let caches = (cache, slots);
             caches::rotate_into_latent_cache([latent, key], rows(cos, sin), caches, (format, plan))
         };
+    "read_cache(Tensor cache, Tensor scale, Tensor slots, Tensor(a!) out, Tensor cos, Tensor sin, int latent=0, \
+        int format=0, int plan=0, float factor=1.0) -> ()"
+        => |cache: T, scale: T, slots: T, out: T, cos: T, sin: T, latent: i64, format: i64, plan: i64, factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+            caches::read_cache(cache, slots, out, rows(cos, sin), plan)
+        };
+    "rotate_cache_(Tensor(a!) cache, Tensor(b!) scale, Tensor slots, Tensor cos, Tensor sin, int latent=0, \
+        int format=0, int plan=0, float factor=1.0) -> ()"
+        => |cache: T, scale: T, slots: T, cos: T, sin: T, latent: i64, format: i64, plan: i64, factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+            caches::rotate_cache_in_place(cache, slots, rows(cos, sin), plan)
+        };
+    "move_slots(Tensor(a!) cache, Tensor(b!) scale, Tensor from_slots, Tensor to_slots, int latent=0, int format=0, \
+        float factor=1.0) -> ()"
+        => |cache: T, scale: T, from: T, to: T, latent: i64, format: i64, factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+            caches::move_slots(cache, [from, to])
+        };
 };
 
 /// An operator that does nothing: the cost of a call.

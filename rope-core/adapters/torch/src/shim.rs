@@ -396,9 +396,33 @@ impl Tensor {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.end) })
     }
 
-    /// The bytes from the first element of this tensor or of another to the last of both, to be written. The two
-    /// overlap, so one storage has all of them.
-    pub(crate) fn bytes_with<'t>(
+    /// The first of the bytes of this tensor and of another, and their number. The two overlap, so one storage has all
+    /// of them.
+    fn union(&self, other: &Tensor) -> Result<(*mut u8, usize)> {
+        if !self.overlaps(other) {
+            return Err(Failure::new(format!(
+                "{} and {} do not overlap in memory",
+                self.name, other.name
+            )));
+        }
+        let (own, of_other) = (self.memory(), other.memory());
+        let first = match own.start <= of_other.start {
+            true => self.data,
+            false => other.data,
+        };
+        let length = own.end.max(of_other.end) - own.start.min(of_other.start);
+        Ok((first, length))
+    }
+
+    /// The bytes from the first element of this tensor or of another, which overlaps it, to the last of both.
+    pub(crate) fn bytes_with(&self, other: &Tensor) -> Result<&[u8]> {
+        let (first, length) = self.union(other)?;
+        // SAFETY: as in `elements`. The memory of both tensors is accessible, and has no gap, because it overlaps.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast_const(), length) })
+    }
+
+    /// The same to be written, while slices of all of `read` may exist.
+    pub(crate) fn bytes_with_mut<'t>(
         &mut self,
         other: &Tensor,
         read: impl IntoIterator<Item = &'t Tensor>,
@@ -414,14 +438,8 @@ impl Tensor {
                 )));
             }
         }
-        if !self.overlaps(other) {
-            return Err(Failure::new(format!(
-                "{} and {} do not overlap in memory",
-                self.name, other.name
-            )));
-        }
-        let (own, of_other) = (self.memory(), other.memory());
-        let memory = own.start.min(of_other.start)..own.end.max(of_other.end);
+        let (first, length) = self.union(other)?;
+        let memory = first.addr()..first.addr() + length;
         for other in read {
             let of_read = other.memory();
             if memory.start < of_read.end && of_read.start < memory.end {
@@ -432,13 +450,9 @@ impl Tensor {
                 )));
             }
         }
-        let first = match own.start <= of_other.start {
-            true => self.data,
-            false => other.data,
-        };
         // SAFETY: as in `elements_mut`. The memory of both tensors is accessible, and has no gap, because it overlaps;
         // the caller makes no slice of the other tensor while this one exists.
-        Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), memory.len()) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(first, length) })
     }
 
     /// The reference, for the stack to own.

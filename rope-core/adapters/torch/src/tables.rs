@@ -42,6 +42,21 @@ pub(crate) fn with_rows<T>(
     }
 }
 
+/// The same without ids and factor, for calls that may do without a rotation: cos and sin are then lists of no values.
+pub(crate) fn with_rows_or_none<T>(
+    raw: RawRows,
+    plan: &Plan,
+    written: &[Range<usize>],
+    body: impl FnOnce(Option<&AnyRows<'_>>) -> Result<T>,
+) -> Result<T> {
+    let (cos, sin) = (raw.cos.named("cos")?, raw.sin.named("sin")?);
+    if [&cos, &sin].iter().all(|table| table.sizes() == [0]) {
+        return body(None);
+    }
+    let tables = Tables::new(&cos, &sin, plan, 1.0, written, None)?;
+    body(Some(&tables.rows()?.into()))
+}
+
 /// Fails where so many values of a type have no room: an expanded tensor may have any number of elements, and an
 /// allocation that fails would end the process.
 pub(crate) fn check_room<E>(values: Option<usize>, name: &str) -> Result<()> {

@@ -1,0 +1,195 @@
+//! Slots of one cache: read, rotated in place, moved.
+
+use rope_core::cache::{CacheParts, CachePartsMut};
+use rope_core::{AnyRows, Pairing, Rope, Source, TensorMut};
+
+use super::check_rounding;
+use super::format::{RawFormat, Scales};
+use super::latent::{Part, key_channels, parts};
+use super::place::{bytes, bytes_mut};
+use crate::plan::Plan;
+use crate::shim::{Failure, RawTensor, Result, Tensor};
+use crate::tables::{RawRows, integers, with_rows, with_rows_or_none};
+use crate::tensor::{layout, with_elements};
+
+/// A cache as Python describes it.
+#[derive(Debug)]
+pub(crate) struct RawCache {
+    /// The cache, and its scales.
+    pub(crate) tensors: [RawTensor; 2],
+    /// The channels of the latents; 0 for a cache of heads.
+    pub(crate) latent: i64,
+    /// The number of a format of heads, or of latents.
+    pub(crate) format: i64,
+    pub(crate) factor: f64,
+}
+
+/// A cache of one of the two kinds.
+#[derive(Debug)]
+struct AnyCache {
+    cache: Tensor,
+    scale: Tensor,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Heads(RawFormat, Scales),
+    Latents([Part; 2]),
+}
+
+impl AnyCache {
+    fn new(raw: RawCache, is_written: bool) -> Result<Self> {
+        let [cache, scale] = raw.tensors;
+        let named = |tensor: RawTensor, name| match is_written {
+            true => tensor.named_mut(name),
+            false => tensor.named(name),
+        };
+        let (cache, scale) = (named(cache, "cache")?, named(scale, "scale")?);
+        let kind = match usize::try_from(raw.latent) {
+            Ok(0) => {
+                let format = RawFormat(raw.format);
+                let scales = format.scales(&scale, &cache, raw.factor)?;
+                Kind::Heads(format, scales)
+            }
+            Ok(latent) => {
+                if raw.factor != 1.0
+                    || !scale.sizes().is_empty()
+                    || scale.elements::<f32>()? != [1.0]
+                {
+                    return Err(Failure::new(
+                        "scale or factor is given, but latents have their scales in their records; leave both out",
+                    ));
+                }
+                let key = key_channels(&cache, raw.format, latent);
+                Kind::Latents(parts(&cache, raw.format, [latent, key])?)
+            }
+            Err(_) => {
+                return Err(Failure::new(format!(
+                    "latent is {}; it must be the channels of a latent, or 0 for a cache of heads",
+                    raw.latent
+                )));
+            }
+        };
+        Ok(AnyCache { cache, scale, kind })
+    }
+
+    /// The tensor of the scales, if calls that write the cache write it too.
+    fn kept_scale(&self) -> Option<&Tensor> {
+        match &self.kind {
+            Kind::Heads(_, scales) => scales.are_kept().then_some(&self.scale),
+            Kind::Latents(_) => None,
+        }
+    }
+
+    fn count_write(&self) -> Result<()> {
+        self.cache.count_write()?;
+        self.kept_scale().map_or(Ok(()), Tensor::count_write)
+    }
+
+    /// The rotation of a plan, of the channels of this cache that rotate.
+    fn rope(&self, plan: &Plan) -> Rope {
+        match &self.kind {
+            Kind::Heads(..) => plan.rope(),
+            Kind::Latents([(latent, _), _]) => plan.rope().with_window(latent.shape().head_dim),
+        }
+    }
+}
+
+/// `rope_kernels::read_cache`
+pub(crate) fn read_cache(
+    cache: RawCache,
+    slots: RawTensor,
+    out: RawTensor,
+    rows: RawRows,
+    plan: i64,
+) -> Result<()> {
+    let plan = Plan::new(plan)?;
+    check_rounding(&plan)?;
+    let mut out = out.named_mut("out")?;
+    let slots = integers(&slots.named("slots")?)?;
+    let any = AnyCache::new(cache, false)?;
+    let (rope, place) = (any.rope(&plan), layout(&out, &plan)?);
+    let (cache, scale) = (&any.cache, &any.scale);
+    with_rows_or_none(rows, &plan, &[out.memory()], |rows| {
+        with_elements!(out, E => {
+            let mut y = TensorMut::new(out.elements_mut::<E>([cache, scale])?, place)?;
+            match &any.kind {
+                Kind::Heads(format, scales) => {
+                    let place = format.place(cache, (scale, scales), format.head_dim(cache)?)?;
+                    read(&rope, &place.read(cache, scale)?.slots(&slots), &mut y, rows)
+                }
+                Kind::Latents(parts) => {
+                    let parts = CacheParts::new(bytes(cache)?, *parts)?;
+                    read(&rope, &parts.slots(&slots), &mut y, rows)
+                }
+            }
+        })
+    })?;
+    out.count_write()
+}
+
+fn read<E: rope_core::Element>(
+    rope: &Rope,
+    source: &impl Source,
+    y: &mut TensorMut<'_, E>,
+    rows: Option<&AnyRows<'_>>,
+) -> Result<()> {
+    Ok(match rows {
+        Some(rows) => rope.rotate_into(source, y, rows)?,
+        None => Rope::new(Pairing::Half).apply_into(source, y)?,
+    })
+}
+
+/// `rope_kernels::rotate_cache_`
+pub(crate) fn rotate_cache_in_place(
+    cache: RawCache,
+    slots: RawTensor,
+    rows: RawRows,
+    plan: i64,
+) -> Result<()> {
+    let plan = Plan::new(plan)?;
+    check_rounding(&plan)?;
+    let mut any = AnyCache::new(cache, true)?;
+    let slots = integers(&slots.named("slots")?)?;
+    let rope = any.rope(&plan);
+    let written: Vec<_> = [Some(&any.cache), any.kept_scale()]
+        .into_iter()
+        .flatten()
+        .map(Tensor::memory)
+        .collect();
+    with_rows(rows, &plan, 1.0, &written, |_, rows| {
+        let (cache, scale) = (&mut any.cache, &mut any.scale);
+        Ok(match &any.kind {
+            Kind::Heads(format, scales) => {
+                let head_dim = format.head_dim(cache)?;
+                let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
+                rope.rotate(&mut cache.slots(&slots), rows)?
+            }
+            Kind::Latents(parts) => {
+                let mut cache = CachePartsMut::new(bytes_mut(cache, [])?, *parts)?;
+                rope.rotate(&mut cache.slots(&slots), rows)?
+            }
+        })
+    })?;
+    any.count_write()
+}
+
+/// `rope_kernels::move_slots`
+pub(crate) fn move_slots(cache: RawCache, [from, to]: [RawTensor; 2]) -> Result<()> {
+    let mut any = AnyCache::new(cache, true)?;
+    let from = integers(&from.named("from_slots")?)?;
+    let to = integers(&to.named("to_slots")?)?;
+    let (cache, scale) = (&mut any.cache, &mut any.scale);
+    match &any.kind {
+        Kind::Heads(format, scales) => {
+            let head_dim = format.head_dim(cache)?;
+            let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
+            cache.move_slots(&from, &to)?;
+        }
+        Kind::Latents(parts) => {
+            CachePartsMut::new(bytes_mut(cache, [])?, *parts)?.move_slots(&from, &to)?;
+        }
+    }
+    any.count_write()
+}
