@@ -65,7 +65,7 @@ pub use config::RotaryEncodingConfig;
 pub use encoding::RotaryEncoding;
 pub use error::Error;
 #[cfg(feature = "flex")]
-pub use flex::cache::{CacheFormat, GroupFormat, read_caches, rotate_into_caches};
+pub use flex::cache::{CacheFormat, ChannelFormat, GroupFormat, read_caches, rotate_into_caches};
 #[cfg(feature = "flex")]
 pub use flex::norm::norm_rotate;
 pub use operation::rotate;

@@ -42,6 +42,9 @@ pub enum CacheFormat {
     /// Codes with a scale for each group of channels, in tensors of u8, whose last dimension counts bytes: the codes
     /// of a head, then its scales.
     Groups(GroupFormat),
+    /// Codes with numbers for each channel of a block, in tensors of u8, `[blocks, heads, rows, width]`. A call writes
+    /// whole blocks, each in the order of its slots, and reads any slots.
+    Channels(ChannelFormat),
 }
 
 /// A format with a scale for each group of channels, as those of [`rope_core::cache::CacheFormat`].
@@ -94,6 +97,79 @@ impl GroupFormat {
             GroupFormat::U4(rule, channels) => GroupCodes::U4(rule, channels),
         };
         cache::CacheFormat::by_group(codes, at)
+    }
+}
+
+/// A format with numbers for each channel of a block of slots, as `u8_by_channel` and `kivi2` of
+/// [`rope_core::cache::CacheFormat`]. The rows of a head in a block are first those of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChannelFormat {
+    /// OpenVINO's codes of 8 bits: rows of `head_dim` bytes, 8 of scales and zero points, and one for each slot.
+    U8,
+    /// OpenVINO's codes of 4 bits: rows of `head_dim / 2` bytes, 16 of scales and zero points, and one for each slot.
+    U4,
+    /// KIVI's codes of 2 bits: rows of `head_dim` bytes, 4 of scales and minima, and one for 4 slots.
+    Kivi2,
+    /// KIVI's codes of 4 bits: rows of `head_dim` bytes, 4 of scales and minima, and one for 2 slots.
+    Kivi4,
+}
+
+impl ChannelFormat {
+    /// Returns the channels per byte of a row, the rows of numbers, and the slots per row of codes.
+    fn extents(self) -> [usize; 3] {
+        match self {
+            ChannelFormat::U8 => [1, 8, 1],
+            ChannelFormat::U4 => [2, 16, 1],
+            ChannelFormat::Kivi2 => [1, 4, 4],
+            ChannelFormat::Kivi4 => [1, 4, 2],
+        }
+    }
+
+    /// Returns rope-core's format for blocks of so many slots.
+    fn format(self, block_size: usize) -> cache::CacheFormat<'static> {
+        match self {
+            ChannelFormat::U8 => cache::CacheFormat::u8_by_channel(block_size),
+            ChannelFormat::U4 => cache::CacheFormat::u4_by_channel(block_size),
+            ChannelFormat::Kivi2 => cache::CacheFormat::kivi2(block_size),
+            ChannelFormat::Kivi4 => cache::CacheFormat::kivi4(block_size),
+        }
+    }
+
+    /// Returns the layout of a cache by its extents and strides in bytes, or the number of bytes of a block, whose rows
+    /// do not lie one after another in steps of that number.
+    fn place(
+        self,
+        [blocks, rows, heads, width]: [usize; 4],
+        [block, row, head]: [usize; 3],
+    ) -> std::result::Result<(CacheShape, CacheStrides), usize> {
+        let [per_byte, numbers, slots] = self.extents();
+        let bytes = rows.saturating_mul(width).max(1);
+        let fits = rows > numbers && row == width;
+        if !fits || !block.is_multiple_of(bytes) || !head.is_multiple_of(bytes) {
+            return Err(bytes);
+        }
+        let block_size = (rows - numbers).saturating_mul(slots);
+        let head_dim = width.saturating_mul(per_byte);
+        // A layout counts the values of the codes of a block.
+        let values = block_size.saturating_mul(head_dim);
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let strides = CacheStrides {
+            block: (block / bytes).saturating_mul(values),
+            group: block_size.max(1),
+            group_stride: 0,
+            token: head_dim,
+            head: (head / bytes).saturating_mul(values),
+            chunk: head_dim.max(1),
+            chunk_stride: 0,
+            channel: 1,
+        };
+        Ok((shape, strides))
     }
 }
 
@@ -167,7 +243,10 @@ pub(crate) fn read(
     let (storage, layout) = tensor.storage_and_layout();
     let place = place(name, layout, order, format)?;
     let CacheShape {
-        heads, head_dim, ..
+        block_size,
+        heads,
+        head_dim,
+        ..
     } = place.shape();
     let cache = match (format, &*storage) {
         (CacheFormat::Elements, Storage::Cpu(elements)) => {
@@ -189,6 +268,9 @@ pub(crate) fn read(
             place,
             format.format(head_dim, index),
         ),
+        (CacheFormat::Channels(format), Storage::Cpu(CpuStorage::U8(codes))) => {
+            Cache::coded(from_offset(codes, layout), place, format.format(block_size))
+        }
         _ => return Err(not_codes(name)),
     };
     let (cache, shape) = (
@@ -230,6 +312,20 @@ fn read_elements<E: Element + WithDType>(
 fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Result<CacheLayout> {
     let [blocks, block_size, heads, width] = order.extents(layout)?;
     let Strides { batch, token, head } = order.strides(layout)?;
+    if let CacheFormat::Channels(format) = format {
+        let extents = [blocks, block_size, heads, width];
+        let (shape, strides) = match format.place(extents, [batch, token, head]) {
+            Ok(place) => place,
+            Err(bytes) => bail!(
+                "{name} is {:?} with strides {:?}; for {format:?} a head has {} rows of numbers and rows of codes in each \
+                 block, which lie one after another, and blocks and heads are at multiples of these {bytes} bytes",
+                layout.dims(),
+                layout.stride(),
+                format.extents()[1]
+            ),
+        };
+        return CacheLayout::strided(shape, strides).map_err(refused);
+    }
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (values, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values, format.bytes),
@@ -299,6 +395,11 @@ fn cache_mut<'a>(
             codes.get_mut(start..).unwrap_or_default(),
             place,
             format.format(place.shape().head_dim, index),
+        ),
+        (CacheFormat::Channels(format), CpuStorage::U8(codes)) => CacheMut::coded(
+            codes.get_mut(start..).unwrap_or_default(),
+            place,
+            format.format(place.shape().block_size),
         ),
         _ => return Err(not_codes(name)),
     };

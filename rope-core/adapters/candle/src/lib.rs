@@ -73,7 +73,7 @@ pub use rope_core;
 /// The crate that reads models' files.
 pub use rope_models;
 
-pub use cache::{CacheFormat, GroupFormat};
+pub use cache::{CacheFormat, ChannelFormat, GroupFormat};
 pub use functions::{rope, rope_i, rope_thd};
 pub use learned::learned_tables;
 pub use rotary::{Rotary, Rows};

@@ -45,6 +45,9 @@ pub enum CacheFormat {
     /// Codes with a scale for each group of channels, in tensors of [`DType::U8`], whose last dimension counts bytes:
     /// the codes of a head, then its scales.
     Groups(GroupFormat),
+    /// Codes with numbers for each channel of a block, in tensors of [`DType::U8`], `[blocks, heads, rows, width]`. A
+    /// call writes whole blocks, each in the order of its slots, and reads any slots.
+    Channels(ChannelFormat),
 }
 
 /// A format with a scale for each group of channels, as those of [`rope_core::cache::CacheFormat`].
@@ -97,6 +100,79 @@ impl GroupFormat {
             GroupFormat::U4(rule, channels) => GroupCodes::U4(rule, channels),
         };
         cache::CacheFormat::by_group(codes, at)
+    }
+}
+
+/// A format with numbers for each channel of a block of slots, as `u8_by_channel` and `kivi2` of
+/// [`rope_core::cache::CacheFormat`]. The rows of a head in a block are first those of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChannelFormat {
+    /// OpenVINO's codes of 8 bits: rows of `head_dim` bytes, 8 of scales and zero points, and one for each slot.
+    U8,
+    /// OpenVINO's codes of 4 bits: rows of `head_dim / 2` bytes, 16 of scales and zero points, and one for each slot.
+    U4,
+    /// KIVI's codes of 2 bits: rows of `head_dim` bytes, 4 of scales and minima, and one for 4 slots.
+    Kivi2,
+    /// KIVI's codes of 4 bits: rows of `head_dim` bytes, 4 of scales and minima, and one for 2 slots.
+    Kivi4,
+}
+
+impl ChannelFormat {
+    /// Returns the channels per byte of a row, the rows of numbers, and the slots per row of codes.
+    fn extents(self) -> [usize; 3] {
+        match self {
+            ChannelFormat::U8 => [1, 8, 1],
+            ChannelFormat::U4 => [2, 16, 1],
+            ChannelFormat::Kivi2 => [1, 4, 4],
+            ChannelFormat::Kivi4 => [1, 4, 2],
+        }
+    }
+
+    /// Returns rope-core's format for blocks of so many slots.
+    fn format(self, block_size: usize) -> cache::CacheFormat<'static> {
+        match self {
+            ChannelFormat::U8 => cache::CacheFormat::u8_by_channel(block_size),
+            ChannelFormat::U4 => cache::CacheFormat::u4_by_channel(block_size),
+            ChannelFormat::Kivi2 => cache::CacheFormat::kivi2(block_size),
+            ChannelFormat::Kivi4 => cache::CacheFormat::kivi4(block_size),
+        }
+    }
+
+    /// Returns the layout of a cache by its extents and strides in bytes, or the number of bytes of a block, whose rows
+    /// do not lie one after another in steps of that number.
+    fn place(
+        self,
+        [blocks, rows, heads, width]: [usize; 4],
+        [block, row, head]: [usize; 3],
+    ) -> Result<(CacheShape, CacheStrides), usize> {
+        let [per_byte, numbers, slots] = self.extents();
+        let bytes = rows.saturating_mul(width).max(1);
+        let fits = rows > numbers && row == width;
+        if !fits || !block.is_multiple_of(bytes) || !head.is_multiple_of(bytes) {
+            return Err(bytes);
+        }
+        let block_size = (rows - numbers).saturating_mul(slots);
+        let head_dim = width.saturating_mul(per_byte);
+        // A layout counts the values of the codes of a block.
+        let values = block_size.saturating_mul(head_dim);
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let strides = CacheStrides {
+            block: (block / bytes).saturating_mul(values),
+            group: block_size.max(1),
+            group_stride: 0,
+            token: head_dim,
+            head: (head / bytes).saturating_mul(values),
+            chunk: head_dim.max(1),
+            chunk_stride: 0,
+            channel: 1,
+        };
+        Ok((shape, strides))
     }
 }
 
@@ -265,6 +341,10 @@ fn read_elements<E: Element + BurnElement>(
             let head_dim = place.shape().head_dim;
             Cache::coded(codes(), place, format.format(head_dim, index))?
         }
+        CacheFormat::Channels(format) => {
+            let block_size = place.shape().block_size;
+            Cache::coded(codes(), place, format.format(block_size))?
+        }
     };
     let shape = [batch, place.shape().heads, tokens, place.shape().head_dim];
     let count = shape
@@ -297,6 +377,17 @@ fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
         (block_size, token),
         (width, _),
     ] = extents(x);
+    if let CacheFormat::Channels(format) = format {
+        let extents = [blocks, block_size, heads, width];
+        let place = format.place(extents, [block, token, head]);
+        let (shape, strides) = place.map_err(|_| rope_core::Error::Parameter {
+            name: "the number of rows of a head in a block of the cache",
+            value: block_size as f64,
+            required: "those of the numbers and of the codes of its format, one after another, with blocks and heads at \
+                       multiples of their bytes",
+        })?;
+        return Ok(CacheLayout::strided(shape, strides)?);
+    }
     // The tensor of a cache of blocks counts bytes, and a layout values.
     let (per_block, bytes) = match format {
         CacheFormat::Blocks(format) => (format.values, format.bytes),
@@ -364,6 +455,10 @@ fn cache_mut(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<Ca
         CacheFormat::Groups(format) => {
             let head_dim = place.shape().head_dim;
             CacheMut::coded(codes(x), place, format.format(head_dim, index))?
+        }
+        CacheFormat::Channels(format) => {
+            let block_size = place.shape().block_size;
+            CacheMut::coded(codes(x), place, format.format(block_size))?
         }
     })
 }

@@ -2,7 +2,9 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
-use rope_burn::{CacheFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches};
+use rope_burn::{
+    CacheFormat, ChannelFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches,
+};
 use rope_core::cache::{
     Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, GroupCodes, MxScale, QuantFormat,
     QuantScale, ScalePlace, Slots, TileScale,
@@ -379,4 +381,137 @@ fn what_does_not_fit_is_refused() {
     refused(read(&elsewhere, [2, 3], &SLOTS, DType::F32), &["values is"]);
     assert_eq!(bits(&x), before);
     assert!(values(&kept).iter().all(|value| *value == 0.0));
+}
+
+/// Returns a channel of a token of a head, whose rows in a block are these, by the definitions of OpenVINO and KIVI.
+fn decoded(
+    format: ChannelFormat,
+    rows: &[u8],
+    head_dim: usize,
+    [token, channel]: [usize; 2],
+) -> f32 {
+    let float = |index: usize| {
+        let bytes = rows[4 * index..][..4].try_into().expect("four bytes");
+        f32::from_le_bytes(bytes)
+    };
+    let half = |index: usize| {
+        let bytes = [rows[2 * index], rows[2 * index + 1]];
+        f16::from_le_bytes(bytes).to_f32()
+    };
+    // KIVI packs the tokens of a channel, the first one in the lowest bits.
+    let kivi = |bits: usize| {
+        let codes = &rows[4 * head_dim..];
+        let bytes = codes.len() / head_dim;
+        let byte = codes[channel * bytes + token * bits / 8];
+        let code = byte >> (token * bits % 8) & ((1 << bits) - 1);
+        f32::from(code) * half(channel) + half(head_dim + channel)
+    };
+    let openvino = |code: u8| (f32::from(code) - float(head_dim + channel)) * float(channel);
+    let codes = || &rows[8 * head_dim..];
+    match format {
+        ChannelFormat::U8 => openvino(codes()[token * head_dim + channel]),
+        ChannelFormat::U4 => {
+            let byte = codes()[(token * head_dim + channel) / 2];
+            openvino(if channel % 2 == 0 {
+                byte >> 4
+            } else {
+                byte & 15
+            })
+        }
+        ChannelFormat::Kivi2 => kivi(2),
+        ChannelFormat::Kivi4 => kivi(4),
+        _ => unreachable!("another format"),
+    }
+}
+
+/// Channels per byte of a row, and rows of a head in a block of 32 slots.
+const CHANNEL_FORMATS: [(ChannelFormat, usize, usize); 4] = [
+    (ChannelFormat::U8, 1, 8 + 32),
+    (ChannelFormat::U4, 2, 16 + 32),
+    (ChannelFormat::Kivi2, 1, 4 + 32 / 4),
+    (ChannelFormat::Kivi4, 1, 4 + 32 / 2),
+];
+
+/// Numbers by channel: a write fills whole blocks, a read finds any slots.
+#[test]
+fn channels_are_those_of_rope_core() {
+    let (source, device) = (&mut Source::random("channels"), Device::flex());
+    for (format, per_byte, rows_of_head) in CHANNEL_FORMATS {
+        let core = match format {
+            ChannelFormat::U8 => rope_core::cache::CacheFormat::u8_by_channel(32),
+            ChannelFormat::U4 => rope_core::cache::CacheFormat::u4_by_channel(32),
+            ChannelFormat::Kivi2 => rope_core::cache::CacheFormat::kivi2(32),
+            _ => rope_core::cache::CacheFormat::kivi4(32),
+        };
+        let (width, shape) = (64 / per_byte, [1, 2, 64, 64]);
+        let own = source.rows(shape, 32);
+        let rows = own.on(&device);
+        let k = source.tensor(shape, DType::F32, &device);
+        let v = source.tensor(shape, DType::BF16, &device);
+        // Blocks 2 and 0, each in the order of its slots; block 1 keeps its bytes.
+        let slots: Vec<i64> = (64..96).chain(0..32).collect();
+        let mut cache = || {
+            let bytes = (0..3 * 2 * rows_of_head * width).map(|_| source.below(256) as u8);
+            let data = TensorData::new(bytes.collect::<Vec<_>>(), [3, 2, rows_of_head, width]);
+            Tensor::<4, Int>::from_data(data, (&device, DType::U8))
+        };
+        let (keys, values) = (cache(), cache());
+        let layout = CacheLayout::hnd([3, 2, 32, 64]).expect("a small cache");
+        let (mut wanted_keys, mut wanted_values) = (bytes(&keys), bytes(&values));
+        let of_x = Layout::bhsd(shape).expect("a small shape");
+        let rope = Rope::new(Pairing::Half);
+        let of_k = elements::<f32>(&k);
+        let x = rope_core::Tensor::new(&of_k, of_x).expect("a tensor");
+        CacheMut::coded(&mut wanted_keys, layout, core)
+            .and_then(|mut cache| rope.rotate_into(&x, &mut cache.slots(&slots), &own.rows))
+            .expect("whole groups");
+        let of_v = elements::<bf16>(&v);
+        let x = rope_core::Tensor::new(&of_v, of_x).expect("a tensor");
+        CacheMut::coded(&mut wanted_values, layout, core)
+            .and_then(|mut cache| rope.apply_into(&x, &mut cache.slots(&slots)))
+            .expect("whole groups");
+        let by_channel = CacheFormat::Channels(format);
+        let write = |keys: &Tensor<4, Int>, values: &Tensor<4, Int>, slots: &[i64]| {
+            let (k, v) = ((k.clone(), keys.clone()), (v.clone(), values.clone()));
+            rotate_into_caches(k, v, by_channel, slots, &rows, Pairing::Half, None)
+        };
+        let (new_keys, new_values) = write(&keys, &values, &slots).expect("whole groups");
+        assert_eq!(bytes(&new_keys), wanted_keys, "{format:?}");
+        assert_eq!(bytes(&new_values), wanted_values, "{format:?}");
+
+        let some = [70_i64, 3, -1, 31];
+        let caches = (&new_keys, &new_values);
+        let read = read_caches(caches, by_channel, [1, 4], &some, DType::F32);
+        let (k_read, v_read) = read.expect("slots that fit");
+        for (read, memory) in [(k_read, &wanted_keys), (v_read, &wanted_values)] {
+            let bytes = rows_of_head * width;
+            let mut wanted = Vec::new();
+            for head in 0..2 {
+                for slot in some {
+                    let Ok(slot) = usize::try_from(slot) else {
+                        wanted.extend([0; 64]);
+                        continue;
+                    };
+                    let rows = &memory[(slot / 32 * 2 + head) * bytes..][..bytes];
+                    let value = |channel| decoded(format, rows, 64, [slot % 32, channel]);
+                    wanted.extend((0..64).map(|channel| value(channel).to_bits()));
+                }
+            }
+            assert_eq!(bits(&read), wanted, "{format:?}");
+        }
+
+        // A part of a group, rows apart, and rows of numbers alone.
+        let part: Vec<i64> = (1..65).collect();
+        assert!(write(&keys, &values, &part).is_err(), "{format:?}");
+        let apart = keys.clone().swap_dims(1, 2).to_data();
+        let apart = Tensor::from_data(apart, (&device, DType::U8)).swap_dims(1, 2);
+        let few = keys.clone().slice([0..3, 0..2, 0..4]);
+        for keys in [apart, few] {
+            let error = write(&keys, &values, &slots)
+                .err()
+                .map(|error| error.to_string());
+            let error = error.expect("a refusal");
+            assert!(error.contains("rows of a head"), "{format:?}: {error}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use rope_candle::rope_core::stages::{Normed, StageOrder};
 use rope_candle::rope_core::{
     self, Element, Frequencies, Layout, Pairing, Rope, Scaling, TensorMut,
 };
-use rope_candle::{CacheFormat, Order, Rotary};
+use rope_candle::{CacheFormat, ChannelFormat, Order, Rotary};
 
 const BATCH: usize = 2;
 const TOKENS: usize = 3;
@@ -367,5 +367,149 @@ fn a_block_for_each_sequence() -> Result<()> {
         bits(&keys.narrow(2, 0, 4)?.abs()?.max(D::Minus1)?)?,
         [0; 16]
     );
+    Ok(())
+}
+
+/// Returns a channel of a token of a head, whose rows in a block are these, by the definitions of OpenVINO and KIVI.
+fn decoded(
+    format: ChannelFormat,
+    rows: &[u8],
+    head_dim: usize,
+    [token, channel]: [usize; 2],
+) -> f32 {
+    let float = |index: usize| {
+        let bytes = rows[4 * index..][..4].try_into().expect("four bytes");
+        f32::from_le_bytes(bytes)
+    };
+    let half = |index: usize| {
+        let bytes = [rows[2 * index], rows[2 * index + 1]];
+        f16::from_le_bytes(bytes).to_f32()
+    };
+    // KIVI packs the tokens of a channel, the first one in the lowest bits.
+    let kivi = |bits: usize| {
+        let codes = &rows[4 * head_dim..];
+        let bytes = codes.len() / head_dim;
+        let byte = codes[channel * bytes + token * bits / 8];
+        let code = byte >> (token * bits % 8) & ((1 << bits) - 1);
+        f32::from(code) * half(channel) + half(head_dim + channel)
+    };
+    let openvino = |code: u8| (f32::from(code) - float(head_dim + channel)) * float(channel);
+    let codes = || &rows[8 * head_dim..];
+    match format {
+        ChannelFormat::U8 => openvino(codes()[token * head_dim + channel]),
+        ChannelFormat::U4 => {
+            let byte = codes()[(token * head_dim + channel) / 2];
+            openvino(if channel % 2 == 0 {
+                byte >> 4
+            } else {
+                byte & 15
+            })
+        }
+        ChannelFormat::Kivi2 => kivi(2),
+        ChannelFormat::Kivi4 => kivi(4),
+        _ => unreachable!("another format"),
+    }
+}
+
+/// Channels per byte of a row, and rows of a head in a block of 32 slots.
+const CHANNEL_FORMATS: [(ChannelFormat, usize, usize); 4] = [
+    (ChannelFormat::U8, 1, 8 + 32),
+    (ChannelFormat::U4, 2, 16 + 32),
+    (ChannelFormat::Kivi2, 1, 4 + 32 / 4),
+    (ChannelFormat::Kivi4, 1, 4 + 32 / 2),
+];
+
+/// Numbers by channel: a write fills whole blocks, a read finds any slots.
+#[test]
+fn channels_have_the_bits_of_rope_core() -> Result<()> {
+    use rope_candle::rope_core::cache;
+    let mut random = Random::new("channels");
+    for (format, per_byte, rows_of_head) in CHANNEL_FORMATS {
+        let core = match format {
+            ChannelFormat::U8 => cache::CacheFormat::u8_by_channel(32),
+            ChannelFormat::U4 => cache::CacheFormat::u4_by_channel(32),
+            ChannelFormat::Kivi2 => cache::CacheFormat::kivi2(32),
+            _ => cache::CacheFormat::kivi4(32),
+        };
+        let (width, shape) = (HEAD_DIM / per_byte, [1, 64, HEADS, HEAD_DIM]);
+        let rotary = Rotary::new(frequencies(64), Pairing::Half).order(Order::TokensMajor);
+        let rows = rotary.rows(9..73)?;
+        let core_rows = rotary.frequencies().rows(9..73).map_err(Error::wrap)?;
+        let k = random.tensor(&shape, DType::F32)?;
+        let v = random.tensor(&shape, DType::BF16)?;
+        // Blocks 2 and 0, each in the order of its slots; block 1 keeps its bytes.
+        let slots: Vec<i64> = (64..96).chain(0..32).collect();
+        let mut cache = || {
+            let bytes = (0..3 * HEADS * rows_of_head * width).map(|_| random.below(256) as u8);
+            let shape = (3, HEADS, rows_of_head, width);
+            Tensor::from_vec(bytes.collect::<Vec<_>>(), shape, &Device::Cpu)
+        };
+        let (keys, values) = (cache()?, cache()?);
+        let layout = CacheLayout::hnd([3, HEADS, 32, HEAD_DIM]).map_err(Error::wrap)?;
+        let (mut wanted_keys, mut wanted_values) = (flat::<u8>(&keys)?, flat::<u8>(&values)?);
+        let rope = Rope::new(Pairing::Half);
+        let of_k = flat::<f32>(&k)?;
+        let x = rope_core::Tensor::new(&of_k, shape).map_err(Error::wrap)?;
+        CacheMut::coded(&mut wanted_keys, layout, core)
+            .and_then(|mut cache| rope.rotate_into(&x, &mut cache.slots(&slots), &core_rows))
+            .map_err(Error::wrap)?;
+        let of_v = flat::<bf16>(&v)?;
+        let x = rope_core::Tensor::new(&of_v, shape).map_err(Error::wrap)?;
+        CacheMut::coded(&mut wanted_values, layout, core)
+            .and_then(|mut cache| rope.apply_into(&x, &mut cache.slots(&slots)))
+            .map_err(Error::wrap)?;
+        let by_channel = CacheFormat::Channels(format);
+        // The order of the tensors is that of the caches, which are [blocks, rows, heads, width] here.
+        let turned = (keys.transpose(1, 2)?, values.transpose(1, 2)?);
+        let (to_keys, to_values) = ((&k, &turned.0), (&v, &turned.1));
+        rotary.rotate_into_caches(to_keys, to_values, by_channel, &slots, &rows)?;
+        assert_eq!(flat::<u8>(&keys)?, wanted_keys, "{format:?}");
+        assert_eq!(flat::<u8>(&values)?, wanted_values, "{format:?}");
+
+        let some = [70_i64, 3, -1, 31];
+        let caches = (&turned.0, &turned.1);
+        let (k_read, v_read) = rotary.read_caches(caches, by_channel, [1, 4], &some, DType::F32)?;
+        for (read, memory) in [(k_read, &wanted_keys), (v_read, &wanted_values)] {
+            let bytes = rows_of_head * width;
+            let mut wanted = Vec::new();
+            for slot in some {
+                for head in 0..HEADS {
+                    let Ok(slot) = usize::try_from(slot) else {
+                        wanted.extend([0; HEAD_DIM]);
+                        continue;
+                    };
+                    let rows = &memory[(slot / 32 * HEADS + head) * bytes..][..bytes];
+                    let value = |channel| decoded(format, rows, HEAD_DIM, [slot % 32, channel]);
+                    wanted.extend((0..HEAD_DIM).map(|channel| value(channel).to_bits()));
+                }
+            }
+            let read = flat::<f32>(&read)?;
+            let read: Vec<_> = read.into_iter().map(f32::to_bits).collect();
+            assert_eq!(read, wanted, "{format:?}");
+        }
+
+        // A part of a group, rows apart, and rows of numbers alone.
+        let part: Vec<i64> = (1..65).collect();
+        let refused = [
+            rotary.rotate_into_caches(to_keys, to_values, by_channel, &part, &rows),
+            rotary.rotate_into_caches(
+                (&k, &turned.0.contiguous()?),
+                to_values,
+                by_channel,
+                &slots,
+                &rows,
+            ),
+            rotary.rotate_into_caches(
+                (&k, &turned.0.narrow(1, 0, 4)?),
+                to_values,
+                by_channel,
+                &slots,
+                &rows,
+            ),
+        ];
+        assert!(refused.iter().all(Result::is_err), "{format:?}");
+        assert_eq!(flat::<u8>(&keys)?, wanted_keys, "{format:?}");
+        assert_eq!(flat::<u8>(&values)?, wanted_values, "{format:?}");
+    }
     Ok(())
 }

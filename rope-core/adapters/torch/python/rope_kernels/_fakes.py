@@ -309,3 +309,20 @@ def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, wei
 def _(latent, key, cos, sin, cache, slots, plan=0, format=0):
     check_devices(latent=latent, key=key, cache=cache, slots=slots)
     _check_rows(dict(key=key), cos, sin, plan)
+
+
+@_fake("read_cache")
+def _(cache, scale, slots, out, cos, sin, latent=0, format=0, plan=0, factor=1.0):
+    check_devices(cache=cache, slots=slots, out=out)
+    if cos.dim() > 1:
+        _check_rows(dict(out=out), cos, sin, plan)
+
+
+@_fake("rotate_cache_")
+def _(cache, scale, slots, cos, sin, latent=0, format=0, plan=0, factor=1.0):
+    check_devices(cache=cache, slots=slots, cos=cos, sin=sin)
+
+
+@_fake("move_slots")
+def _(cache, scale, from_slots, to_slots, latent=0, format=0, factor=1.0):
+    check_devices(cache=cache, from_slots=from_slots, to_slots=to_slots)

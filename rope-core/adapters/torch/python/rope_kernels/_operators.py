@@ -44,6 +44,7 @@ def _refused(name):
 
 for _name in (
     "rotate_", "rotate_at_", "rotate_qk_", "rotate_qk_at_", "rotate_by_config", "rotate_by_config_", "norm_rotate_qk_",
-    "rotate_into_caches", "rotate_into_latent_cache", "table_gradients",
+    "rotate_into_caches", "rotate_into_latent_cache", "read_cache", "rotate_cache_", "move_slots",
+    "table_gradients",
 ):  # fmt: skip
     _refused(_name)

@@ -76,7 +76,7 @@ def rotate_qk_(
 # Parameters that are tensors.
 _TENSORS = (
     "x", "q", "k", "v", "latent", "key", "cos", "sin", "positions", "deltas", "before", "after", "key_cache",
-    "value_cache", "cache", "slots",
+    "value_cache", "cache", "scale", "slots", "from_slots", "to_slots", "out",
 )  # fmt: skip
 _OPTIONAL = ("ids", "q_weight", "k_weight", "weight")
 

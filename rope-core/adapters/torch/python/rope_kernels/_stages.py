@@ -1,4 +1,4 @@
-"""Norms before a rotation, and writes into caches after it, in one pass. They have no derivatives."""
+"""Norms before a rotation, writes into caches after it, and what else caches need. They have no derivatives."""
 
 from typing import Literal
 
@@ -133,6 +133,90 @@ def _rotate_into_caches(
     _refuse_derivatives(*tensors)
     ops.rotate_into_caches(*tensors, eps, formula, format, how, key_factor, value_factor)
     return key_cache, value_cache
+
+
+def read_cache(
+    cache: Tensor, slots: Tensor, out: Tensor, cos: Tensor | None = None, sin: Tensor | None = None, *,
+    format: Format | LatentFormat | None = None, scale: Tensor | float = 1.0, factor: float = 1.0, latent: int | None = None,
+    cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half", direction: Direction = "forward",
+    layout: Layout = "bhsd", repeat: Repeat | None = None, output_pairing: Pairing | None = None,
+) -> Tensor:  # fmt: skip
+    """Reads slots of a cache into `out`, rotated by rows of cos and sin if they are given; returns `out`.
+
+    cache: keys or values of `rotate_into_caches`, with its `format`, its `scale` and its `factor`; or, with `latent`,
+    the channels of its latents, a cache of `rotate_into_latent_cache`, whose slots are read as heads of the latent and
+    the key side by side, of which the key rotates.
+    slots: one for each token of `out`; the token of a negative one stays as it is.
+    out: float32, bfloat16 or float16, `[batch, heads, tokens, head_dim]` in the order of `layout`. Values are rounded to
+    it once.
+    """
+    if (cos is None) != (sin is None):
+        raise TypeError("cos or sin is missing; pass both, or neither to read without a rotation")
+    how = plan(pairing, direction, layout, repeat, "once", output_pairing)
+    cos, sin = (torch.empty(0) if table is None else table for table in (cos, sin))
+    described = _described(scale, format, latent, cache_layout)
+    return explained(_read_cache, cache, *described, factor, slots, out, cos, sin, how)
+
+
+def _read_cache(cache, scale, latent, format, factor, slots, out, cos, sin, how):
+    _refuse_derivatives(cache, scale, slots, out, cos, sin)
+    ops.read_cache(cache, scale, slots, out, cos, sin, latent, format, how, factor)
+    return out
+
+
+def rotate_cache_(
+    cache: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, *, format: Format | LatentFormat | None = None,
+    scale: Tensor | float = 1.0, factor: float = 1.0, latent: int | None = None,
+    cache_layout: Literal["nhd", "hnd"] = "nhd", pairing: Pairing = "half", direction: Direction = "forward",
+    repeat: Repeat | None = None,
+) -> Tensor:  # fmt: skip
+    """Rotates the keys in slots of a cache in place, as a context shift does; returns the cache.
+
+    cache, format, scale, factor, latent: those of `read_cache`. Codes are decoded, rotated and encoded again, with new
+    scales where a call computes them; the latent of a record keeps its bits. A format by channel takes whole groups, each
+    in the order of its slots.
+    slots: each once; a negative one is skipped. cos, sin: a row for each slot (`Rotation.shift`).
+    """
+    how = plan(pairing, direction, "bhsd", repeat)
+    described = _described(scale, format, latent, cache_layout)
+    return explained(_rotate_cache, cache, *described, factor, slots, cos, sin, how)
+
+
+def _rotate_cache(cache, scale, latent, format, factor, slots, cos, sin, how):
+    _refuse_derivatives(cache, scale, slots, cos, sin)
+    ops.rotate_cache_(cache, scale, slots, cos, sin, latent, format, how, factor)
+    return cache
+
+
+def move_slots(
+    cache: Tensor, from_slots: Tensor, to_slots: Tensor, *, format: Format | LatentFormat | None = None,
+    scale: Tensor | float = 1.0, factor: float = 1.0, latent: int | None = None, cache_layout: Literal["nhd", "hnd"] = "nhd",
+) -> Tensor:  # fmt: skip
+    """Copies each slot of `from_slots` to the slot of `to_slots` in its place, as bits with their scales, as if all were
+    read before the first is written; returns the cache.
+
+    cache, format, scale, factor, latent: those of `read_cache`. A pair with a negative slot is skipped. Lists that no
+    order of copies fits, as an exchange of two slots, are refused, and so are parts of a group of a format by channel.
+    """
+    described = _described(scale, format, latent, cache_layout)
+    return explained(_move_slots, cache, *described, factor, from_slots, to_slots)
+
+
+def _move_slots(cache, scale, latent, format, factor, from_slots, to_slots):
+    _refuse_derivatives(cache, scale, from_slots, to_slots)
+    ops.move_slots(cache, scale, from_slots, to_slots, latent, format, factor)
+    return cache
+
+
+def _described(scale, format, latent, cache_layout):
+    """The scale of a cache, the channels of its latents, and the number of its format."""
+    scale = scale if isinstance(scale, torch.Tensor) else torch.tensor(scale, dtype=torch.float32)
+    layout = choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
+    if latent is None:
+        return scale, 0, choice("format", _FORMATS, "elements" if format is None else format) | layout
+    if latent < 1 or layout:
+        raise ValueError(f"latent is {latent} with cache_layout={cache_layout!r}; it must be at least 1, with \"nhd\"")
+    return scale, latent, choice("format", _LATENT_FORMATS, "e4m3_in_128" if format is None else format)
 
 
 def rotate_into_latent_cache(
