@@ -42,6 +42,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
         "; Rows::repeated gives one row to all tokens",
         "; cos.expand(tokens, -1) gives one row to all tokens",
     ),
+    (
+        "set Rope::with_window to at most",
+        "pass a latent of at most",
+    ),
     ("use Rows::inverted", "pass the rows' own attention_factor"),
     ("to Norm::with_weight", "as weight"),
     ("call Norm::without_weight", "use a formula that has none"),

@@ -59,7 +59,6 @@ def decoded(format, codes, scale=None, factor=1.0):
     if format == "elements":
         return codes.float()
     if format in EIGHT_BITS:
-        scale = scale if isinstance(scale, float) or scale.dim() == 1 else scale
         scale = scale if isinstance(scale, float) else scale[..., None]
         return codes.view(EIGHT_BITS[format]).float() * scale
     if format in GGML:
@@ -78,7 +77,7 @@ def decoded(format, codes, scale=None, factor=1.0):
     if format == "nvfp4":
         scale = scale.view(torch.float8_e4m3fn)
     elif scale.dtype == torch.uint8:
-        scale = torch.ldexp(torch.ones(()), scale.int() - 127)
+        scale = torch.ldexp(torch.ones(scale.shape), scale.int() - 127)
     return (code * scale.float()[..., None] * factor).flatten(-2)
 
 
@@ -342,9 +341,9 @@ class Slots(unittest.TestCase):
             out = torch.zeros(1, 5, 1, latent + key)
             given = dict(cache=cache, slots=slots, out=out, cos=cos, sin=sin, layout="bshd", **how)
             for message, error, change in (
-                ("contiguous", RuntimeError, dict(cache=cache[..., :-1])),
+                ("contiguous|channels", RuntimeError, dict(cache=cache[..., :-1])),
                 ("contiguous|three dimensions|pages", RuntimeError, dict(cache=cache[0])),
-                ("contiguous|pages|multiple", RuntimeError, dict(latent=latent + 1)),
+                ("contiguous|pages|pass a latent of at most 512", RuntimeError, dict(latent=latent + 1)),
                 ("latent is 0", ValueError, dict(latent=0)),
                 ("scale or factor", RuntimeError, dict(scale=0.5)),
                 ("scale or factor", RuntimeError, dict(factor=0.5)),
@@ -384,10 +383,10 @@ class Slots(unittest.TestCase):
             ("read_cache", "a scale for", RuntimeError, dict(cache=bytes[..., :64], format="nvfp4")),
             ("read_cache", "no gradients", RuntimeError, dict(cos=cos.clone().requires_grad_())),
             ("read_cache", "slots is a list", TypeError, dict(slots=[1, 2, 3])),
-            ("read_cache", "layout|element", RuntimeError, dict(out=torch.zeros(1).expand(1, HEADS, 3, CHANNELS))),
+            ("read_cache", "layout|element", RuntimeError, dict(out=torch.zeros(1, HEADS, 1, CHANNELS).expand(1, HEADS, 3, CHANNELS))),
             ("rotate_cache_", "rows", RuntimeError, dict(cos=cos[:2], sin=sin[:2])),
             ("rotate_cache_", "slot 20", RuntimeError, dict(slots=slots + 1)),
-            ("rotate_cache_", "overlap", RuntimeError, dict(cache=torch.zeros(1).expand(BLOCKS, SLOTS, HEADS, CHANNELS))),
+            ("rotate_cache_", "same elements", RuntimeError, dict(cache=cache[:1].expand(BLOCKS, SLOTS, HEADS, CHANNELS))),
             ("rotate_cache_", "four dimensions", RuntimeError, dict(cache=cache[0])),
             ("rotate_cache_", "no gradients", RuntimeError, dict(sin=sin.clone().requires_grad_())),
             ("rotate_cache_", "int64 or int32", RuntimeError, dict(slots=slots.float())),

@@ -66,6 +66,11 @@ class Operators(unittest.TestCase):
             (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, *ones, rows, weight, 1e-6)),
             (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *codes, *scales, rows, weight, 1e-6, 0, 2)),
             (ops.rotate_into_latent_cache, (k[:, :1], k[:, 1:2], cos, sin, torch.zeros(3, 5, 32), rows)),
+            (ops.read_cache, (caches[0], ones[0], rows, k.clone(), cos, sin)),
+            (ops.read_cache, (codes[0], scales[0], rows, k.clone(), weight[:0], weight[:0], 0, 2)),
+            (ops.rotate_cache_, (caches[0].clone(), ones[0], rows[5:], cos, sin)),
+            (ops.rotate_cache_, (codes[0].clone(), scales[0].clone(), rows[:5], cos, sin, 0, 2)),
+            (ops.move_slots, (caches[0].clone(), ones[0], rows[:5], rows[5:])),
         ):
             torch.library.opcheck(op, args)
 

@@ -12,7 +12,7 @@ import rope_kernels
 from support import SEED
 
 MODULES = sys.argv[1:] or [
-    "rotations", "refusals", "gradients", "derivatives", "compiled", "operators", "plugin", "models", "distributed",
+    "rotations", "refusals", "gradients", "derivatives", "compiled", "operators", "cached", "plugin", "models", "distributed",
 ]
 
 if __name__ == "__main__":

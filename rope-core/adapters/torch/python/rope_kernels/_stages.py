@@ -158,9 +158,9 @@ def read_cache(
     return explained(_read_cache, cache, *described, factor, slots, out, cos, sin, how)
 
 
-def _read_cache(cache, scale, latent, format, factor, slots, out, cos, sin, how):
+def _read_cache(cache, scale, of_latent, format, factor, slots, out, cos, sin, how):
     _refuse_derivatives(cache, scale, slots, out, cos, sin)
-    ops.read_cache(cache, scale, slots, out, cos, sin, latent, format, how, factor)
+    ops.read_cache(cache, scale, slots, out, cos, sin, of_latent, format, how, factor)
     return out
 
 
@@ -182,9 +182,9 @@ def rotate_cache_(
     return explained(_rotate_cache, cache, *described, factor, slots, cos, sin, how)
 
 
-def _rotate_cache(cache, scale, latent, format, factor, slots, cos, sin, how):
+def _rotate_cache(cache, scale, of_latent, format, factor, slots, cos, sin, how):
     _refuse_derivatives(cache, scale, slots, cos, sin)
-    ops.rotate_cache_(cache, scale, slots, cos, sin, latent, format, how, factor)
+    ops.rotate_cache_(cache, scale, slots, cos, sin, of_latent, format, how, factor)
     return cache
 
 
@@ -202,9 +202,9 @@ def move_slots(
     return explained(_move_slots, cache, *described, factor, from_slots, to_slots)
 
 
-def _move_slots(cache, scale, latent, format, factor, from_slots, to_slots):
+def _move_slots(cache, scale, of_latent, format, factor, from_slots, to_slots):
     _refuse_derivatives(cache, scale, from_slots, to_slots)
-    ops.move_slots(cache, scale, from_slots, to_slots, latent, format, factor)
+    ops.move_slots(cache, scale, from_slots, to_slots, of_latent, format, factor)
     return cache
 
 
