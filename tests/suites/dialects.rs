@@ -64,13 +64,14 @@ const LANGUAGES: &[Language] = &[
             // PyTorch's operators.
             "aten::",
             // Functions that its calls lack: GGUF files, sums of squares, offsets, shards, shifts, parts of rows, dual
-            // chunks, formats by name.
+            // chunks, formats by name; windows of models, which are checked before.
             "Frequencies::shift",
             "Gguf::",
             "Norm::with_sum_of_squares",
             "PairGradients::cos_sin",
             "Rotation::",
             "Rope::with_parts",
+            "Rope::with_window",
             "Rows::inverted",
             "Rows::narrow_pairs",
             "ShardKind::Striped",
