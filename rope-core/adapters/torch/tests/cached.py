@@ -1,5 +1,7 @@
 """Slots of caches that were written: read, rotated in place, moved. Codes are decoded here, in PyTorch."""
 
+import pathlib
+import re
 import unittest
 
 import torch
@@ -402,6 +404,16 @@ class Slots(unittest.TestCase):
             self.assertNotIn("::", str(raised.exception))
             same(self, cache, before, message)
             self.assertFalse(out.any(), message)
+
+    def test_program_of_the_guide(self):
+        page = (pathlib.Path(__file__).parents[3] / "src/guide/torch.md").read_text()
+        programs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+        self.assertGreater(len(programs), 0)
+        for program in programs:
+            exec(program, names := {})
+            # NVFP4 in the end: the keys that were read are those that were rotated, but for their codes.
+            wanted = rope_kernels.rotate(names["k"], names["cos"], names["sin"])
+            self.assertLess((names["out"] - wanted).norm() / wanted.norm(), 0.12)
 
     def test_as_of_a_program(self):
         """A shift of a model's keys: those that were rotated at their new positions, but for the rounding."""

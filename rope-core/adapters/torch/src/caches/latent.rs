@@ -62,7 +62,7 @@ pub(super) fn parts(cache: &Tensor, format: i64, widths: [usize; 2]) -> Result<[
     }
 }
 
-/// The channels of the keys of a cache, beside latents of so many channels. Another width than that of whole slots is
+/// The channels of the keys of a cache, beside latents of `latent` channels. Another width than that of whole slots is
 /// refused where the parts are found.
 pub(super) fn key_channels(cache: &Tensor, format: i64, latent: usize) -> usize {
     let width = cache.sizes().last().copied().unwrap_or(0);
