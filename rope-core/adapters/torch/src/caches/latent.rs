@@ -49,7 +49,7 @@ pub(crate) fn rotate_into_latent_cache(
 }
 
 /// A part of a slot: where it lies, and its format.
-pub(super) type Part = (CacheLayout, CacheFormat<'static>);
+type Part = (CacheLayout, CacheFormat<'static>);
 
 /// The parts of a cache of latents and keys, by the number of its format.
 pub(super) fn parts(cache: &Tensor, format: i64, widths: [usize; 2]) -> Result<[Part; 2]> {

@@ -5,7 +5,7 @@ use rope_core::{AnyRows, Pairing, Rope, Source, TensorMut};
 
 use super::check_rounding;
 use super::format::{RawFormat, Scales};
-use super::latent::{Part, key_channels, parts};
+use super::latent::{key_channels, parts};
 use super::place::{bytes, bytes_mut};
 use crate::plan::Plan;
 use crate::shim::{Failure, RawTensor, Result, Tensor};
@@ -35,7 +35,8 @@ struct AnyCache {
 #[derive(Debug)]
 enum Kind {
     Heads(RawFormat, Scales),
-    Latents([Part; 2]),
+    /// The number of a format, and the channels of the latents and of the keys.
+    Latents(i64, [usize; 2]),
 }
 
 impl AnyCache {
@@ -62,7 +63,7 @@ impl AnyCache {
                     ));
                 }
                 let key = key_channels(&cache, raw.format, latent);
-                Kind::Latents(parts(&cache, raw.format, [latent, key])?)
+                Kind::Latents(raw.format, [latent, key])
             }
             Err(_) => {
                 return Err(Failure::new(format!(
@@ -78,7 +79,7 @@ impl AnyCache {
     fn kept_scale(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Heads(_, scales) => scales.are_kept().then_some(&self.scale),
-            Kind::Latents(_) => None,
+            Kind::Latents(..) => None,
         }
     }
 
@@ -91,7 +92,7 @@ impl AnyCache {
     fn rope(&self, plan: &Plan) -> Rope {
         match &self.kind {
             Kind::Heads(..) => plan.rope(),
-            Kind::Latents([(latent, _), _]) => plan.rope().with_window(latent.shape().head_dim),
+            Kind::Latents(_, [latent, _]) => plan.rope().with_window(*latent),
         }
     }
 }
@@ -119,8 +120,8 @@ pub(crate) fn read_cache(
                     let place = format.place(cache, (scale, scales), format.head_dim(cache)?)?;
                     read(&rope, &place.read(cache, scale)?.slots(&slots), &mut y, rows)
                 }
-                Kind::Latents(parts) => {
-                    let parts = CacheParts::new(bytes(cache)?, *parts)?;
+                Kind::Latents(format, widths) => {
+                    let parts = CacheParts::new(bytes(cache)?, parts(cache, *format, *widths)?)?;
                     read(&rope, &parts.slots(&slots), &mut y, rows)
                 }
             }
@@ -135,10 +136,11 @@ fn read<E: rope_core::Element>(
     y: &mut TensorMut<'_, E>,
     rows: Option<&AnyRows<'_>>,
 ) -> Result<()> {
-    Ok(match rows {
+    match rows {
         Some(rows) => rope.rotate_into(source, y, rows)?,
         None => Rope::new(Pairing::Half).apply_into(source, y)?,
-    })
+    }
+    Ok(())
 }
 
 /// `rope_kernels::rotate_cache_`
@@ -160,17 +162,19 @@ pub(crate) fn rotate_cache_in_place(
         .collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (cache, scale) = (&mut any.cache, &mut any.scale);
-        Ok(match &any.kind {
+        match &any.kind {
             Kind::Heads(format, scales) => {
                 let head_dim = format.head_dim(cache)?;
                 let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
-                rope.rotate(&mut cache.slots(&slots), rows)?
+                rope.rotate(&mut cache.slots(&slots), rows)?;
             }
-            Kind::Latents(parts) => {
-                let mut cache = CachePartsMut::new(bytes_mut(cache, [])?, *parts)?;
-                rope.rotate(&mut cache.slots(&slots), rows)?
+            Kind::Latents(format, widths) => {
+                let parts = parts(cache, *format, *widths)?;
+                let mut cache = CachePartsMut::new(bytes_mut(cache, [])?, parts)?;
+                rope.rotate(&mut cache.slots(&slots), rows)?;
             }
-        })
+        }
+        Ok(())
     })?;
     any.count_write()
 }
@@ -187,8 +191,9 @@ pub(crate) fn move_slots(cache: RawCache, [from, to]: [RawTensor; 2]) -> Result<
             let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
             cache.move_slots(&from, &to)?;
         }
-        Kind::Latents(parts) => {
-            CachePartsMut::new(bytes_mut(cache, [])?, *parts)?.move_slots(&from, &to)?;
+        Kind::Latents(format, widths) => {
+            let parts = parts(cache, *format, *widths)?;
+            CachePartsMut::new(bytes_mut(cache, [])?, parts)?.move_slots(&from, &to)?;
         }
     }
     any.count_write()
