@@ -18,16 +18,6 @@ pub(crate) use format::RawFormat;
 pub(crate) use latent::rotate_into_latent_cache;
 pub(crate) use slots::{RawCache, move_slots, read_cache, rotate_cache_in_place};
 
-/// Refuses PyTorch's rounding of each operation, which no cache has.
-fn check_rounding(plan: &Plan) -> Result<()> {
-    match plan.eager {
-        false => Ok(()),
-        true => Err(Failure::new(
-            "rounding is \"eager\"; into a cache it must be \"once\"",
-        )),
-    }
-}
-
 /// Returns true if a tensor has the scales of a cache.
 fn is_scale_of(scale: &Tensor, cache: &Tensor) -> bool {
     let pair = [cache.name(), scale.name()];
@@ -86,7 +76,7 @@ pub(crate) fn rotate_into_caches(
             v.dtype()
         )));
     }
-    check_rounding(&plan)?;
+    plan.check_rounded_once()?;
     let scales = [
         format.scales(&key_scale, &key_cache, factors[0])?,
         format.scales(&value_scale, &value_cache, factors[1])?,

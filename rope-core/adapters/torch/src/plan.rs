@@ -134,6 +134,16 @@ impl Plan {
             | flag(rotation.direction() == Direction::Transpose, TRANSPOSE)
     }
 
+    /// Refuses PyTorch's rounding of each operation, which no cache has.
+    pub(crate) fn check_rounded_once(&self) -> Result<()> {
+        match self.eager {
+            false => Ok(()),
+            true => Err(Failure::new(
+                "rounding is \"eager\"; into a cache it must be \"once\"",
+            )),
+        }
+    }
+
     pub(crate) fn rope(&self) -> Rope {
         Rope::new(self.input)
             .with_output_pairing(self.output)

@@ -594,19 +594,23 @@ class Caches(unittest.TestCase):
             self.assertTrue(torch.equal(whole, before), message)
 
     def test_formats_are_those_of_rust_and_c(self):
-        """Every constructor of rope-core's CacheFormat, and every format of rope.h, has its name here."""
+        """Every code of rope-core, and every format of rope.h, has its name here."""
         root = Path(__file__).parents[3]
         here = set(typing.get_args(rope_kernels._stages.Format))
-        same_as = {"int8_even": "int8", "int8_round_away": "int8_away", "element": "elements"}
-        # Selects one of the others at run time.
-        beside = {"quantized"}
-        functions = re.findall(r"CacheFormat<'a>::(\w+)[(<]", (root / "public-api.txt").read_text())
+        same_as = {"int8_even": "int8", "int8_round_away": "int8_away"}
+        api = (root / "public-api.txt").read_text()
         header = (root / "capi/include/rope.h").read_text()
         in_c = re.findall(r"ROPE_CACHE_FORMAT_(\w+) =", header)
-        self.assertGreater(len(functions), 10)
         self.assertGreater(len(in_c), 25)
-        for name in functions:
-            self.assertIn(same_as.get(name, name), here | beside)
+        for codes, count, suffix in (("Group", 7, ""), ("Channel", 4, "_by_channel"), ("Quant", 5, "")):
+            kind = "QuantFormat" if codes == "Quant" else f"{codes}Codes"
+            names = set(re.findall(rf"^pub rope_core::cache::{kind}::([A-Z]\w+)(?:\(|$)", api, re.MULTILINE))
+            self.assertGreaterEqual(len(names), count, kind)
+            for name in names:
+                # E4m3In128 is e4m3_in_128.
+                name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=In)(?=\d)", "_", name).lower()
+                name = same_as.get(name, name) + (suffix if name[0] == "u" else "")
+                self.assertIn(name, here)
         for name in in_c:
             name = name.lower()
             name = "elements" if name in ("f32", "f16", "bf16") else same_as.get(name, name)

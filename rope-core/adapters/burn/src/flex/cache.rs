@@ -10,8 +10,8 @@ use burn_core::tensor::{
 };
 use rope_core::cache::{
     self, Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheSlotsMut,
-    CacheStrides, GroupCodes, IntoSlots, MxScale, QuantFormat, QuantScale, ScalePlace, Slots,
-    TileScale,
+    CacheStrides, ChannelCodes, GroupCodes, IntoSlots, MxScale, QuantFormat, QuantScale,
+    ScalePlace, Slots, TileScale,
 };
 use rope_core::norm::Norm;
 use rope_core::stages::Normed;
@@ -103,8 +103,8 @@ impl GroupFormat {
     }
 }
 
-/// A format with numbers for each channel of a block of slots, as `u8_by_channel` and `kivi2` of
-/// [`rope_core::cache::CacheFormat`]. The rows of a head in a block are first those of the numbers.
+/// A format with numbers for each channel of a block of slots, as those of
+/// [`rope_core::cache::ChannelCodes`]. The rows of a head in a block are first those of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChannelFormat {
@@ -131,12 +131,13 @@ impl ChannelFormat {
 
     /// Returns rope-core's format for blocks of so many slots.
     fn format(self, block_size: usize) -> cache::CacheFormat<'static> {
-        match self {
-            ChannelFormat::U8 => cache::CacheFormat::u8_by_channel(block_size),
-            ChannelFormat::U4 => cache::CacheFormat::u4_by_channel(block_size),
-            ChannelFormat::Kivi2 => cache::CacheFormat::kivi2(block_size),
-            ChannelFormat::Kivi4 => cache::CacheFormat::kivi4(block_size),
-        }
+        let codes = match self {
+            ChannelFormat::U8 => ChannelCodes::U8,
+            ChannelFormat::U4 => ChannelCodes::U4,
+            ChannelFormat::Kivi2 => ChannelCodes::Kivi2,
+            ChannelFormat::Kivi4 => ChannelCodes::Kivi4,
+        };
+        cache::CacheFormat::by_channel(codes, block_size)
     }
 
     /// Returns the layout of a cache by its extents and strides in bytes, or the number of bytes of a block, whose rows

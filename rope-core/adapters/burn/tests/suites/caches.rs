@@ -6,8 +6,8 @@ use rope_burn::{
     CacheFormat, ChannelFormat, Error, GroupFormat, norm_rotate, read_caches, rotate_into_caches,
 };
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, GroupCodes, MxScale, QuantFormat,
-    QuantScale, ScalePlace, Slots, TileScale,
+    Asymmetric, BlockFormat, Cache, CacheLayout, CacheMut, ChannelCodes, GroupCodes, MxScale,
+    QuantFormat, QuantScale, ScalePlace, Slots, TileScale,
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Normed, StageOrder};
@@ -438,11 +438,12 @@ fn channels_are_those_of_rope_core() {
     let (source, device) = (&mut Source::random("channels"), Device::flex());
     for (format, per_byte, rows_of_head) in CHANNEL_FORMATS {
         let core = match format {
-            ChannelFormat::U8 => rope_core::cache::CacheFormat::u8_by_channel(32),
-            ChannelFormat::U4 => rope_core::cache::CacheFormat::u4_by_channel(32),
-            ChannelFormat::Kivi2 => rope_core::cache::CacheFormat::kivi2(32),
-            _ => rope_core::cache::CacheFormat::kivi4(32),
+            ChannelFormat::U8 => ChannelCodes::U8,
+            ChannelFormat::U4 => ChannelCodes::U4,
+            ChannelFormat::Kivi2 => ChannelCodes::Kivi2,
+            _ => ChannelCodes::Kivi4,
         };
+        let core = rope_core::cache::CacheFormat::by_channel(core, 32);
         let (width, shape) = (64 / per_byte, [1, 2, 64, 64]);
         let own = source.rows(shape, 32);
         let rows = own.on(&device);

@@ -426,11 +426,12 @@ fn channels_have_the_bits_of_rope_core() -> Result<()> {
     let mut random = Random::new("channels");
     for (format, per_byte, rows_of_head) in CHANNEL_FORMATS {
         let core = match format {
-            ChannelFormat::U8 => cache::CacheFormat::u8_by_channel(32),
-            ChannelFormat::U4 => cache::CacheFormat::u4_by_channel(32),
-            ChannelFormat::Kivi2 => cache::CacheFormat::kivi2(32),
-            _ => cache::CacheFormat::kivi4(32),
+            ChannelFormat::U8 => cache::ChannelCodes::U8,
+            ChannelFormat::U4 => cache::ChannelCodes::U4,
+            ChannelFormat::Kivi2 => cache::ChannelCodes::Kivi2,
+            _ => cache::ChannelCodes::Kivi4,
         };
+        let core = cache::CacheFormat::by_channel(core, 32);
         let (width, shape) = (HEAD_DIM / per_byte, [1, 64, HEADS, HEAD_DIM]);
         let rotary = Rotary::new(frequencies(64), Pairing::Half).order(Order::TokensMajor);
         let rows = rotary.rows(9..73)?;

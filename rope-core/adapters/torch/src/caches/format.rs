@@ -1,11 +1,11 @@
 //! The formats of caches by their numbers, and the caches that tensors have.
 
 use rope_core::cache::{
-    Asymmetric, BlockFormat, CacheFormat, CacheMut, CacheShape, HeadScales, MxScale, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, CacheMut, CacheShape, ChannelCodes, GroupCodes,
+    HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 
-use super::place::{Memory, Place, strided, with_scales};
+use super::place::{CacheMemory, CachePlace, strided, with_scales};
 use crate::shim::{Dtype, Failure, Result, Tensor};
 use crate::tensor::with_elements;
 
@@ -66,15 +66,16 @@ impl Groups {
 
     /// Returns the format of groups of `channels`.
     fn at(self, at: ScalePlace, channels: usize, factor: f32) -> CacheFormat<'static> {
-        match self {
-            Groups::Mxfp4(scale) => CacheFormat::mxfp4(scale, at),
-            Groups::Mxfp8(scale) => CacheFormat::mxfp8(scale, at),
-            Groups::Nvfp4 => CacheFormat::nvfp4(factor, at),
-            Groups::E4m3In128(scale) => CacheFormat::e4m3_in_128(scale, at),
-            Groups::E4m3In64(scale) => CacheFormat::e4m3_in_64(scale, at),
-            Groups::U8(rule) => CacheFormat::u8(rule, channels, at),
-            Groups::U4(rule) => CacheFormat::u4(rule, channels, at),
-        }
+        let codes = match self {
+            Groups::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
+            Groups::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
+            Groups::Nvfp4 => GroupCodes::Nvfp4(factor),
+            Groups::E4m3In128(scale) => GroupCodes::E4m3In128(scale),
+            Groups::E4m3In64(scale) => GroupCodes::E4m3In64(scale),
+            Groups::U8(rule) => GroupCodes::U8(rule, channels),
+            Groups::U4(rule) => GroupCodes::U4(rule, channels),
+        };
+        CacheFormat::by_group(codes, at)
     }
 }
 
@@ -99,16 +100,17 @@ impl Channels {
     }
 
     fn of(self, tokens: usize) -> CacheFormat<'static> {
-        match self {
-            Channels::U8 => CacheFormat::u8_by_channel(tokens),
-            Channels::U4 => CacheFormat::u4_by_channel(tokens),
-            Channels::Kivi2 => CacheFormat::kivi2(tokens),
-            Channels::Kivi4 => CacheFormat::kivi4(tokens),
-        }
+        let codes = match self {
+            Channels::U8 => ChannelCodes::U8,
+            Channels::U4 => ChannelCodes::U4,
+            Channels::Kivi2 => ChannelCodes::Kivi2,
+            Channels::Kivi4 => ChannelCodes::Kivi4,
+        };
+        CacheFormat::by_channel(codes, tokens)
     }
 
     /// The place of a cache of `[blocks, heads, rows, width]`, for heads of `head_dim` channels.
-    fn place(self, cache: &Tensor, head_dim: usize) -> Result<Place<'static>> {
+    fn place(self, cache: &Tensor, head_dim: usize) -> Result<CachePlace<'static>> {
         let [per_byte, numbers, tokens] = self.extents();
         let width = head_dim / per_byte;
         let (&[blocks, heads, rows, last], &[of_block, of_head, of_row, channel]) =
@@ -156,10 +158,10 @@ impl Channels {
             heads,
             head_dim,
         };
-        Ok(Place {
+        Ok(CachePlace {
             layout: strided(shape, [block, head_dim, head])?,
             format: self.of(block_size),
-            memory: Memory::Own,
+            memory: CacheMemory::Own,
         })
     }
 }
@@ -407,7 +409,7 @@ impl RawFormat {
         cache: &Tensor,
         (scale, scales): (&Tensor, &'s Scales),
         head_dim: usize,
-    ) -> Result<Place<'s>> {
+    ) -> Result<CachePlace<'s>> {
         let format = self.format()?;
         if let Format::Channels(channels) = format {
             if self.0 & HEADS_MAJOR == 0 {
@@ -469,14 +471,14 @@ impl RawFormat {
                 cache.name()
             ))),
         };
-        let place = |format, memory| Place {
+        let place = |format, memory| CachePlace {
             layout,
             format,
             memory,
         };
         match format {
             Format::Elements => with_elements!(cache, C => {
-                Ok(place(CacheFormat::element::<C>(), Memory::Own))
+                Ok(place(CacheFormat::element::<C>(), CacheMemory::Own))
             }),
             Format::Codes(code) => {
                 plain(cache)?;
@@ -492,7 +494,7 @@ impl RawFormat {
                     }
                 };
                 let format = CacheFormat::quantized(code, scale_of_codes);
-                Ok(place(format, Memory::Own))
+                Ok(place(format, CacheMemory::Own))
             }
             Format::Groups(groups) => {
                 plain(cache)?;
@@ -509,7 +511,7 @@ impl RawFormat {
             Format::Channels(_) => unreachable!("its place is found above"),
             Format::Blocks(format) => {
                 plain(cache)?;
-                Ok(place(format.into(), Memory::Own))
+                Ok(place(format.into(), CacheMemory::Own))
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Caches of latents and keys, whose slots have a part for each.
 
 use rope_core::cache::{
-    CacheFormat, CacheLayout, CachePartsMut, CacheShape, ScaleLayout, ScalePlace, TileScale,
+    CacheFormat, CacheLayout, CachePartsMut, CacheShape, GroupCodes, ScaleLayout, ScalePlace,
+    TileScale,
 };
 
-use super::check_rounding;
 use super::format::E8M0;
 use super::place::{bytes_mut, strided};
 use crate::plan::Plan;
@@ -31,7 +31,7 @@ pub(crate) fn rotate_into_latent_cache(
             key.dtype()
         )));
     }
-    check_rounding(&plan)?;
+    plan.check_rounded_once()?;
     let widths = [extents(&latent, &plan)?[3], extents(&key, &plan)?[3]];
     let rope = plan.rope().with_window(widths[0]);
     with_rows(rows, &plan, 1.0, &[cache.memory()], |_, rows| {
@@ -49,10 +49,10 @@ pub(crate) fn rotate_into_latent_cache(
 }
 
 /// A part of a slot: where it lies, and its format.
-type Part = (CacheLayout, CacheFormat<'static>);
+type SlotPart = (CacheLayout, CacheFormat<'static>);
 
 /// The parts of a cache of latents and keys, by the number of its format.
-pub(super) fn parts(cache: &Tensor, format: i64, widths: [usize; 2]) -> Result<[Part; 2]> {
+pub(super) fn parts(cache: &Tensor, format: i64, widths: [usize; 2]) -> Result<[SlotPart; 2]> {
     match format {
         0 => records(cache, widths),
         1 => records_of_v4(cache, widths),
@@ -76,7 +76,7 @@ pub(super) fn key_channels(cache: &Tensor, format: i64, latent: usize) -> usize 
 
 /// DeepSeek-V4's records. A page has the codes and the keys of all slots, and then their scales: a
 /// byte for 64 channels, in multiples of 8 bytes.
-fn records_of_v4(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[Part; 2]> {
+fn records_of_v4(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[SlotPart; 2]> {
     let scales = (latent / 64).next_multiple_of(8);
     let (record, width) = (latent + 2 * key, latent + 2 * key + scales);
     let fits = match (cache.sizes(), cache.strides()) {
@@ -115,7 +115,10 @@ fn records_of_v4(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[Part; 2]>
     };
     let key_format = CacheFormat::element::<rope_core::half::bf16>();
     Ok([
-        (part(0, latent, 1)?, CacheFormat::e4m3_in_64(E8M0, at)),
+        (
+            part(0, latent, 1)?,
+            CacheFormat::by_group(GroupCodes::E4m3In64(E8M0), at),
+        ),
         (part(latent, key, 2)?, key_format),
     ])
 }
@@ -136,7 +139,7 @@ fn part_of_slots(
 }
 
 /// Elements, or DeepSeek's records in bytes.
-fn records(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[Part; 2]> {
+fn records(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[SlotPart; 2]> {
     let (&[blocks, block_size, width], &[block, token, channel]) = (cache.sizes(), cache.strides())
     else {
         return Err(Failure::new(format!(
@@ -172,7 +175,8 @@ fn records(cache: &Tensor, [latent, key]: [usize; 2]) -> Result<[Part; 2]> {
             let scale = TileScale::Quotient {
                 least: f32::MIN_POSITIVE,
             };
-            let codes = CacheFormat::e4m3_in_128(scale, ScalePlace::Inline(latent));
+            let codes =
+                CacheFormat::by_group(GroupCodes::E4m3In128(scale), ScalePlace::Inline(latent));
             [codes, CacheFormat::element::<rope_core::half::bf16>()]
         }
         false => with_elements!(cache, C => Ok([CacheFormat::element::<C>(); 2]))?,

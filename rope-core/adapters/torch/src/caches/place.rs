@@ -9,15 +9,15 @@ use crate::tensor::with_elements;
 
 /// A cache as it lies in its tensors.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'s> {
+pub(super) struct CachePlace<'s> {
     pub(super) layout: CacheLayout,
     pub(super) format: CacheFormat<'s>,
-    pub(super) memory: Memory,
+    pub(super) memory: CacheMemory,
 }
 
 /// The tensors that have the bytes of a cache.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Memory {
+pub(super) enum CacheMemory {
     /// That of the cache.
     Own,
     /// That of the cache, and another that has its scales.
@@ -26,7 +26,7 @@ pub(super) enum Memory {
     Shared,
 }
 
-impl<'s> Place<'s> {
+impl<'s> CachePlace<'s> {
     /// The cache, to be written while slices of all of `read` exist.
     pub(super) fn cache<'a>(
         self,
@@ -39,16 +39,16 @@ impl<'s> Place<'s> {
     {
         let (layout, format, read) = (self.layout, self.format, read.iter().copied());
         Ok(match (self.memory, scale.dtype()) {
-            (Memory::Own, _) => CacheMut::coded(bytes_mut(cache, read)?, layout, format)?,
-            (Memory::Apart, Dtype::Float32) => {
+            (CacheMemory::Own, _) => CacheMut::coded(bytes_mut(cache, read)?, layout, format)?,
+            (CacheMemory::Apart, Dtype::Float32) => {
                 let scales = scale.elements_mut::<f32>(read.clone())?;
                 CacheMut::coded_with_scales(bytes_mut(cache, read)?, layout, format, scales)?
             }
-            (Memory::Apart, _) => {
+            (CacheMemory::Apart, _) => {
                 let scales = scale.elements_mut::<u8>(read.clone())?;
                 CacheMut::coded_with_scales(bytes_mut(cache, read)?, layout, format, scales)?
             }
-            (Memory::Shared, _) => {
+            (CacheMemory::Shared, _) => {
                 CacheMut::coded(cache.bytes_with_mut(scale, read)?, layout, format)?
             }
         })
@@ -61,16 +61,16 @@ impl<'s> Place<'s> {
     {
         let (layout, format) = (self.layout, self.format);
         Ok(match (self.memory, scale.dtype()) {
-            (Memory::Own, _) => Cache::coded(bytes(cache)?, layout, format)?,
-            (Memory::Apart, Dtype::Float32) => {
+            (CacheMemory::Own, _) => Cache::coded(bytes(cache)?, layout, format)?,
+            (CacheMemory::Apart, Dtype::Float32) => {
                 let scales = scale.elements::<f32>()?;
                 Cache::coded_with_scales(bytes(cache)?, layout, format, scales)?
             }
-            (Memory::Apart, _) => {
+            (CacheMemory::Apart, _) => {
                 let scales = scale.elements::<u8>()?;
                 Cache::coded_with_scales(bytes(cache)?, layout, format, scales)?
             }
-            (Memory::Shared, _) => Cache::coded(cache.bytes_with(scale)?, layout, format)?,
+            (CacheMemory::Shared, _) => Cache::coded(cache.bytes_with(scale)?, layout, format)?,
         })
     }
 }
@@ -118,12 +118,12 @@ pub(super) fn with_scales(
     (layout, place): (CacheLayout, ScaleLayout),
     per_byte: usize,
     format: impl FnOnce(ScalePlace) -> CacheFormat<'static>,
-) -> Result<Place<'static>> {
+) -> Result<CachePlace<'static>> {
     if !cache.overlaps(scale) {
-        return Ok(Place {
+        return Ok(CachePlace {
             layout,
             format: format(ScalePlace::Separate(place)),
-            memory: Memory::Apart,
+            memory: CacheMemory::Apart,
         });
     }
     let unit = scale.element_size();
@@ -147,9 +147,9 @@ pub(super) fn with_scales(
         head: in_bytes(place.head),
     };
     let first = scale.memory().start - start;
-    Ok(Place {
+    Ok(CachePlace {
         layout: layout.with_offset(codes.saturating_mul(per_byte))?,
         format: format(ScalePlace::InBlock { first, strides }),
-        memory: Memory::Shared,
+        memory: CacheMemory::Shared,
     })
 }

@@ -3,7 +3,6 @@
 use rope_core::cache::{CacheParts, CachePartsMut};
 use rope_core::{AnyRows, Pairing, Rope, Source, TensorMut};
 
-use super::check_rounding;
 use super::format::{RawFormat, Scales};
 use super::latent::{key_channels, parts};
 use super::place::{bytes, bytes_mut};
@@ -29,11 +28,11 @@ pub(crate) struct RawCache {
 struct AnyCache {
     cache: Tensor,
     scale: Tensor,
-    kind: Kind,
+    kind: CacheKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum CacheKind {
     Heads(RawFormat, Scales),
     /// The number of a format, and the channels of the latents and of the keys.
     Latents(i64, [usize; 2]),
@@ -51,7 +50,7 @@ impl AnyCache {
             Ok(0) => {
                 let format = RawFormat(raw.format);
                 let scales = format.scales(&scale, &cache, raw.factor)?;
-                Kind::Heads(format, scales)
+                CacheKind::Heads(format, scales)
             }
             Ok(latent) => {
                 if raw.factor != 1.0
@@ -63,7 +62,7 @@ impl AnyCache {
                     ));
                 }
                 let key = key_channels(&cache, raw.format, latent);
-                Kind::Latents(raw.format, [latent, key])
+                CacheKind::Latents(raw.format, [latent, key])
             }
             Err(_) => {
                 return Err(Failure::new(format!(
@@ -78,8 +77,8 @@ impl AnyCache {
     /// The tensor of the scales, if calls that write the cache write it too.
     fn kept_scale(&self) -> Option<&Tensor> {
         match &self.kind {
-            Kind::Heads(_, scales) => scales.are_kept().then_some(&self.scale),
-            Kind::Latents(..) => None,
+            CacheKind::Heads(_, scales) => scales.are_kept().then_some(&self.scale),
+            CacheKind::Latents(..) => None,
         }
     }
 
@@ -91,8 +90,8 @@ impl AnyCache {
     /// The rotation of a plan, of the channels of this cache that rotate.
     fn rope(&self, plan: &Plan) -> Rope {
         match &self.kind {
-            Kind::Heads(..) => plan.rope(),
-            Kind::Latents(_, [latent, _]) => plan.rope().with_window(*latent),
+            CacheKind::Heads(..) => plan.rope(),
+            CacheKind::Latents(_, [latent, _]) => plan.rope().with_window(*latent),
         }
     }
 }
@@ -106,7 +105,7 @@ pub(crate) fn read_cache(
     plan: i64,
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
-    check_rounding(&plan)?;
+    plan.check_rounded_once()?;
     let mut out = out.named_mut("out")?;
     let slots = integers(&slots.named("slots")?)?;
     let any = AnyCache::new(cache, false)?;
@@ -116,11 +115,11 @@ pub(crate) fn read_cache(
         with_elements!(out, E => {
             let mut y = TensorMut::new(out.elements_mut::<E>([cache, scale])?, place)?;
             match &any.kind {
-                Kind::Heads(format, scales) => {
+                CacheKind::Heads(format, scales) => {
                     let place = format.place(cache, (scale, scales), format.head_dim(cache)?)?;
                     read(&rope, &place.read(cache, scale)?.slots(&slots), &mut y, rows)
                 }
-                Kind::Latents(format, widths) => {
+                CacheKind::Latents(format, widths) => {
                     let parts = CacheParts::new(bytes(cache)?, parts(cache, *format, *widths)?)?;
                     read(&rope, &parts.slots(&slots), &mut y, rows)
                 }
@@ -151,7 +150,7 @@ pub(crate) fn rotate_cache_in_place(
     plan: i64,
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
-    check_rounding(&plan)?;
+    plan.check_rounded_once()?;
     let mut any = AnyCache::new(cache, true)?;
     let slots = integers(&slots.named("slots")?)?;
     let rope = any.rope(&plan);
@@ -163,12 +162,12 @@ pub(crate) fn rotate_cache_in_place(
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (cache, scale) = (&mut any.cache, &mut any.scale);
         match &any.kind {
-            Kind::Heads(format, scales) => {
+            CacheKind::Heads(format, scales) => {
                 let head_dim = format.head_dim(cache)?;
                 let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
                 rope.rotate(&mut cache.slots(&slots), rows)?;
             }
-            Kind::Latents(format, widths) => {
+            CacheKind::Latents(format, widths) => {
                 let parts = parts(cache, *format, *widths)?;
                 let mut cache = CachePartsMut::new(bytes_mut(cache, [])?, parts)?;
                 rope.rotate(&mut cache.slots(&slots), rows)?;
@@ -186,12 +185,12 @@ pub(crate) fn move_slots(cache: RawCache, [from, to]: [RawTensor; 2]) -> Result<
     let to = integers(&to.named("to_slots")?)?;
     let (cache, scale) = (&mut any.cache, &mut any.scale);
     match &any.kind {
-        Kind::Heads(format, scales) => {
+        CacheKind::Heads(format, scales) => {
             let head_dim = format.head_dim(cache)?;
             let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
             cache.move_slots(&from, &to)?;
         }
-        Kind::Latents(format, widths) => {
+        CacheKind::Latents(format, widths) => {
             let parts = parts(cache, *format, *widths)?;
             CachePartsMut::new(bytes_mut(cache, [])?, parts)?.move_slots(&from, &to)?;
         }
