@@ -97,6 +97,11 @@ macro_rules! with {
     }};
 }
 
+/// Returns a list of tuples.
+macro_rules! rows {
+    ($($($cell:expr),+;)+) => { [$(($($cell),+)),+] };
+}
+
 /// Makes a call with changed arguments, a copy for each line, and adds its refusals.
 macro_rules! spoil {
     ($refusals:expr, $all:ident => $call:expr; $($change:expr;)+) => {$({
@@ -261,10 +266,8 @@ fn mapping<T>(slots: &[T], number: rope_number) -> rope_slots {
 
 /// Returns the layout of a cache whose blocks have the slots, heads and channels in this order.
 fn nhd([blocks, size, heads, head_dim]: [usize; 4]) -> rope_cache_layout {
-    let (kind, extents) = (
-        rope_cache_layout_kind::Nhd,
-        [blocks, size, heads, head_dim, 0],
-    );
+    let kind = rope_cache_layout_kind::Nhd;
+    let extents = [blocks, size, heads, head_dim, 0];
     with!(zero::<rope_cache_layout>(); kind = kind as i32, extents = extents)
 }
 

@@ -101,10 +101,8 @@ fn presets_are_those_of_engines() {
         (4096, 4096, 64),
         (usize::MAX, 0, 0),
     ];
-    let (first, last) = (
-        rope_hadamard_factor::First as i32,
-        rope_hadamard_factor::Last as i32,
-    );
+    let first = rope_hadamard_factor::First as i32;
+    let last = rope_hadamard_factor::Last as i32;
     for (head_dim, keys, values) in blocks {
         for &preset in Preset::ALL {
             let (block, factor) = match preset {
@@ -184,10 +182,8 @@ fn layouts_match_rope_core() {
     });
     let x = values::<bf16>(LEN);
     let (source, from) = (Tensor::new(&x, SHAPE).expect("valid"), view(&x, SHAPE));
-    let (rope, slots) = (
-        Rope::new(Pairing::Half),
-        mapping(&MAPPING, rope_number::I32),
-    );
+    let rope = Rope::new(Pairing::Half);
+    let slots = mapping(&MAPPING, rope_number::I32);
     for (c_layout, layout) in orders.chain(others) {
         let [mut a, mut b] = [(); 2].map(|()| memory());
         let made = layout.and_then(|layout| CacheMut::new(elements::<f16>(&mut a), layout));
@@ -215,10 +211,8 @@ fn channels_match_rope_core() {
     let shift = frequencies.shift(&[-7; 2 * GROUP]).expect("valid");
     let [mut table, mut c_table] = [(); 2].map(|()| vec![0.0; 2 * GROUP * 32]);
     shift.rows_in(&mut c_table).expect("valid");
-    let (rows, c_rows) = (
-        shift.rows_in(&mut table).expect("valid"),
-        joined(&c_table, 32),
-    );
+    let rows = shift.rows_in(&mut table).expect("valid");
+    let c_rows = joined(&c_table, 32);
     let layout = CacheLayout::hnd([3, 2, GROUP, 32]).expect("valid");
     let hnd = rope_cache_layout_kind::Hnd as i32;
     let c_layout = with!(nhd([3, 2, GROUP, 32]); kind = hnd);
@@ -556,10 +550,8 @@ fn rules_match_rope_core() {
     let (shape, whole) = ([1, 1, 1, CHANNELS], [1, 1, 1, 2 * CHANNELS]);
     let (source, from) = (Tensor::new(&x, shape).expect("valid"), view(&x, shape));
     let layout = CacheLayout::nhd(whole).and_then(|it| it.narrow_channels(0..CHANNELS));
-    let (layout, c_layout) = (
-        layout.expect("valid"),
-        with!(nhd(whole); channels = [0, CHANNELS]),
-    );
+    let layout = layout.expect("valid");
+    let c_layout = with!(nhd(whole); channels = [0, CHANNELS]);
     let (at, given) = (ScalePlace::Inline(CHANNELS), HeadScales::Same(61.0));
     let made = |group: rope_group_scale| {
         let scale = quant_scale(ScaleKind::MadeInline, 0.0);
@@ -607,10 +599,8 @@ fn rules_match_rope_core() {
         let rope = Rope::new(Pairing::Half);
         rope.apply_into(&source, &mut target.slots(0..1))
             .expect("valid");
-        let (cache, slots) = (
-            with!(cache(&mut b, format, c_layout); scale = scale),
-            range(0, 1),
-        );
+        let cache = with!(cache(&mut b, format, c_layout); scale = scale);
+        let slots = range(0, 1);
         let to = in_slots(&cache, &slots);
         ok!(rope_apply_into(&plan(rope_pairing::Half), &from, &to));
         assert_eq!(b, a, "{format:?}");
@@ -625,11 +615,9 @@ fn rules_match_rope_core() {
 /// without heads. And more slots than can be looked at one by one.
 #[test]
 fn offsets_and_ranges_at_the_ends() {
-    let (x, plan, mut refusals) = (
-        values::<f32>(8),
-        plan(rope_pairing::Half),
-        Refusals::default(),
-    );
+    let x = values::<f32>(8);
+    let plan = plan(rope_pairing::Half);
+    let mut refusals = Refusals::default();
     let from = view(&x, [1, 1, 1, 8]);
     let copy = |from: &rope_operand, cache: &rope_cache, slots: rope_slots| {
         call!(rope_apply_into(&plan, from, &in_slots(cache, &slots)))

@@ -216,41 +216,21 @@ fn positions_match_rope_core() {
     use rope_positions_kind::{AxisMajor, Packed, PerToken, TokenMajor};
     let packed = positions(Packed, &offsets, I32);
     let started = with!(packed; starts = starts.as_ptr().cast());
-    for (c, expected) in [
-        (rope_positions_range(-2, 4), Positions::from(-2_i64..2)),
-        (rope_positions_range(i64::MAX, 0), Positions::from(0..0)),
-        (positions(PerToken, &ints, I32), Positions::from(&ints)),
-        (positions(PerToken, &words, U32), Positions::from(&words)),
-        (
-            positions(PerToken, &long_words, U64),
-            Positions::from(&long_words),
-        ),
-        (
-            positions(AxisMajor, &ints, I32),
-            Positions::axis_major(&ints),
-        ),
-        (
-            positions(TokenMajor, &longs, I64),
-            Positions::token_major(&longs),
-        ),
-        (
-            positions(PerToken, &singles, F32),
-            Positions::real(&singles),
-        ),
-        (
-            positions(AxisMajor, &doubles, F64),
-            Positions::real_axis_major(&doubles),
-        ),
-        (
-            positions(TokenMajor, &singles, F32),
-            Positions::real_token_major(&singles),
-        ),
-        (packed, Positions::packed(&offsets).expect("valid")),
-        (
-            started,
-            Positions::packed_from(&offsets, &starts).expect("valid"),
-        ),
-    ] {
+    let packed_from = Positions::packed_from(&offsets, &starts).expect("valid");
+    for (c, expected) in rows!(
+        rope_positions_range(-2, 4), Positions::from(-2_i64..2);
+        rope_positions_range(i64::MAX, 0), Positions::from(0..0);
+        positions(PerToken, &ints, I32), Positions::from(&ints);
+        positions(PerToken, &words, U32), Positions::from(&words);
+        positions(PerToken, &long_words, U64), Positions::from(&long_words);
+        positions(AxisMajor, &ints, I32), Positions::axis_major(&ints);
+        positions(TokenMajor, &longs, I64), Positions::token_major(&longs);
+        positions(PerToken, &singles, F32), Positions::real(&singles);
+        positions(AxisMajor, &doubles, F64), Positions::real_axis_major(&doubles);
+        positions(TokenMajor, &singles, F32), Positions::real_token_major(&singles);
+        packed, Positions::packed(&offsets).expect("valid");
+        started, packed_from;
+    ) {
         let angles = frequencies.at(expected).expect("valid");
         let values = same_rows(&rope_angles_at(made.0, &c), &angles);
         let (rows, mut got) = (joined(&values, 12), vec![0.0; values.len()]);
@@ -400,10 +380,8 @@ fn shifts_match_rope_core() {
     let (before, out) = (rows, storage.as_mut_ptr());
     let (other, per_token) = (Owned::new(32), rope_positions_kind::PerToken);
     let real = positions(per_token, &[0.5_f32; 3], rope_number::F32);
-    let (short, inside) = (
-        listed(&from[..2]),
-        with!(c_to; values = out.cast_const().cast()),
-    );
+    let short = listed(&from[..2]);
+    let inside = with!(c_to; values = out.cast_const().cast());
     let mut fill = |old, from, to, len| {
         let moved = moved_from(c_new.0, old, from, to);
         call!(rope_rows_fill(&moved, out, len, &mut rows))

@@ -198,11 +198,9 @@ fn refusals() {
     let (len, row) = (TOKENS * HEADS * PAIRS, HEADS * PAIRS);
     let [mut first, mut second, mut a, mut b] = [(); 4].map(|()| begun(SUMS));
     let (y, plan) = (values::<f32>(LEN), plan(rope_pairing::Half));
-    let (y, cos, sin) = (
-        view(&y, SHAPE),
-        sums(&mut first, SUMS),
-        sums(&mut second, SUMS),
-    );
+    let y = view(&y, SHAPE);
+    let cos = sums(&mut first, SUMS);
+    let sin = sums(&mut second, SUMS);
     let (fewer, odd) = (with!(sin; rows = 4), with!(cos; pairs = 1));
     let one_head = with!(sin; heads = 1);
     let changes = with!(plan; output_pairing = rope_pairing::Interleaved as i32);

@@ -193,10 +193,8 @@ fn refusals() {
     let [i32, f32, f64] =
         [rope_number::I32, rope_number::F32, rope_number::F64].map(|number| number as i32);
     let inside = with!(right; values = out.cast_const().cast(), number = f32);
-    let (numbers, moved) = (
-        grid.as_mut_ptr().cast(),
-        moved_from(plain.0, made, &text, &text),
-    );
+    let numbers = grid.as_mut_ptr().cast();
+    let moved = moved_from(plain.0, made, &text, &text);
     let (at, at_text) = (rope_angles_at(made, &listed), rope_angles_at(made, &text));
     let xy = rope_grid_indexing::Xy as i32;
     refused!(

@@ -82,11 +82,9 @@ fn refusals() {
 #[test]
 fn refusals_of_stages() {
     let ([mut x, mut y], table) = ([(); 2].map(|()| values::<f32>(HEAD_DIM)), [1.5; HEAD_DIM]);
-    let (view, out, rows) = (
-        tensor(&mut x, ONE),
-        tensor(&mut y, ONE),
-        joined(&table, HEAD_DIM),
-    );
+    let view = tensor(&mut x, ONE);
+    let out = tensor(&mut y, ONE);
+    let rows = joined(&table, HEAD_DIM);
     let [mut memory, mut other] = [[0_u32; HEAD_DIM]; 2];
     let [keys, values_of] =
         [&mut memory, &mut other].map(|memory| cache(memory, rope_cache_format::F32, nhd(ONE)));
@@ -120,10 +118,8 @@ fn refusals_of_stages() {
     let [listed_in_x, listed_in_cache] =
         [view.data, keys.memory].map(|list| with!(one_slot; slots.values = list.cast_const()));
     let upon_cache = with!(view; data = keys.memory);
-    let (in_x, in_cache) = (
-        in_slots(&keys, &listed_in_x),
-        in_slots(&keys, &listed_in_cache),
-    );
+    let in_x = in_slots(&keys, &listed_in_x);
+    let in_cache = in_slots(&keys, &listed_in_cache);
     let mut refusals = Refusals::default();
     refused!(
         refusals,

@@ -63,10 +63,8 @@ fn one_memory() {
     let theta = Frequencies::new(KEY, 10_000.0, &Scaling::Default).expect("valid");
     let rope = Rope::new(Pairing::Half).with_window(LATENT);
     let whole = Tensor::new(&x, [1, TOKENS, 1, HEAD]).expect("a valid tensor");
-    let (angles, moves) = (
-        theta.at(5..7).expect("valid"),
-        theta.shift(&[-3_i64, 4]).expect("valid"),
-    );
+    let angles = theta.at(5..7).expect("valid");
+    let moves = theta.shift(&[-3_i64, 4]).expect("valid");
     let mut read = vec![0.0_f32; TOKENS * HEAD];
     let y = &mut TensorMut::new(&mut read, [1, TOKENS, 1, HEAD]).expect("a valid tensor");
     let done = [
@@ -135,10 +133,8 @@ fn two_memories() {
 /// Prepares the calls of records and of two memories, and runs them in the prepared memory and in other memory.
 #[test]
 fn prepared() {
-    let (x, other) = (
-        values::<f32>(TOKENS * HEAD),
-        values::<f32>(2 * TOKENS * HEAD),
-    );
+    let x = values::<f32>(TOKENS * HEAD);
+    let other = values::<f32>(2 * TOKENS * HEAD);
     let other = &other[TOKENS * HEAD..];
     let rows = table(KEY, 5, TOKENS);
     let angles = joined(&rows, KEY);

@@ -88,10 +88,8 @@ fn of_frequencies_and_rows() {
         values = list.as_ptr().cast(), count = 32, number = rope_number::F64 as i32, axes = 2, heads = 1, pairs = 16
     );
     let [f32, f64] = [rope_number::F32, rope_number::F64].map(|number| number as i32);
-    let (keys, xy) = (
-        rope_hadamard_preset::LlamaCppKeys as i32,
-        rope_grid_indexing::Xy as i32,
-    );
+    let keys = rope_hadamard_preset::LlamaCppKeys as i32;
+    let xy = rope_grid_indexing::Xy as i32;
     let shard = rope_positions_shard(rope_positions_kind::StripedShard as i32, 1, 0, 1);
 
     each!(rope_rows_len(angles, len); angles = &at, len = &mut len);

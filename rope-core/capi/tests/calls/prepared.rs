@@ -16,10 +16,8 @@ fn rows(first: i64) -> Vec<f32> {
 
 /// Rotates by joined rows, with rope-core.
 fn rotated<E: Number>(x: &[E], rows: &[f32], pairing: Pairing, shape: [usize; 4]) -> Vec<E> {
-    let (mut x, rows) = (
-        x.to_vec(),
-        Rows::new(rows, [rows.len() / 48, 48]).expect("rows"),
-    );
+    let mut x = x.to_vec();
+    let rows = Rows::new(rows, [rows.len() / 48, 48]).expect("rows");
     let mut view = TensorMut::new(&mut x, shape).expect("valid");
     Rope::new(pairing).rotate(&mut view, &rows).expect("valid");
     x
@@ -40,7 +38,7 @@ fn x_at<T>(x: *const T) -> rope_call_memory {
 /// and at other memory.
 #[test]
 fn rotations_in_place() {
-    let (first, second, none) = (rows(3), rows(70), zero::<rope_call_memory>());
+    let (first, second) = (rows(3), rows(70));
     let apart = |values: &[f32]| -> [Vec<f32>; 2] {
         [0, 24].map(|at| {
             let rows = values.chunks(48);
@@ -55,28 +53,13 @@ fn rotations_in_place() {
     let there = rope_positions_range(70, TOKENS);
     let apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), TOKENS, 24, 48);
     let (x, half) = (values::<bf16>(LEN), Pairing::Half);
-    for (angles, memory, other) in [
-        (
-            joined(&first, 48),
-            with!(none; cos = second.as_ptr()),
-            &second,
-        ),
-        (
-            apart,
-            with!(none; cos = cos_2.as_ptr(), sin = sin_2.as_ptr()),
-            &second,
-        ),
-        (
-            listed,
-            with!(none; ids = turned.as_ptr().cast()),
-            &backwards,
-        ),
-        (
-            rope_angles_at(made.0, &here),
-            with!(none; positions = &raw const there),
-            &second,
-        ),
-    ] {
+    let none = zero::<rope_call_memory>();
+    for (angles, memory, other) in rows!(
+        joined(&first, 48), with!(none; cos = second.as_ptr()), &second;
+        apart, with!(none; cos = cos_2.as_ptr(), sin = sin_2.as_ptr()), &second;
+        listed, with!(none; ids = turned.as_ptr().cast()), &backwards;
+        rope_angles_at(made.0, &here), with!(none; positions = &raw const there), &second;
+    ) {
         let (mut a, mut b, mut call) = (x.clone(), x.clone(), zero());
         {
             // The structs are gone when the call runs.
