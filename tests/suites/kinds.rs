@@ -240,6 +240,18 @@ fn every_kind_has_a_number() {
     all_in(slots, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
 }
 
+/// The bodies over C, or a test of C, have every format of a cache.
+#[test]
+fn every_format_of_c_is_compared() {
+    let cache = include_str!("../../rope-core/capi/src/cache.rs");
+    let tests = concat!(
+        include_str!("../src/over_c.rs"),
+        include_str!("../../rope-core/capi/tests/calls/caches.rs"),
+    );
+    let tests = tests.replace("rope_cache_format::", "Format::");
+    all_in(&tests, "Format::", &variants(cache, "rope_cache_format"));
+}
+
 /// The suite that compares with reference data and provokes errors has every scaling and every arrangement of axes.
 #[test]
 fn every_kind_is_tested() {

@@ -138,10 +138,7 @@ fn prepared() {
     let other = &other[TOKENS * HEAD..];
     let rows = table(KEY, 5, TOKENS);
     let angles = joined(&rows, KEY);
-    let plan = rope_plan {
-        first_channel: LATENT,
-        ..plan(rope_pairing::Half)
-    };
+    let plan = with!(plan(rope_pairing::Half); first_channel = LATENT);
     let written = |x: &[f32], first| {
         let mut memory = BEFORE;
         let (parts, slots) = (record(&mut memory), range(first, TOKENS));
@@ -166,27 +163,18 @@ fn prepared() {
     ok!(rope_call_run(&call));
     assert!(memory == written(&x, 1), "in the prepared memory");
     let slots = range(3, TOKENS);
-    let at = rope_call_memory {
-        x: other.as_ptr().cast_mut().cast(),
-        y: elsewhere.as_mut_ptr().cast(),
-        slots: &slots,
-        ..zero()
-    };
+    let at = with!(
+        zero::<rope_call_memory>();
+        x = other.as_ptr().cast_mut().cast(), y = elsewhere.as_mut_ptr().cast(), slots = &raw const slots
+    );
     ok!(rope_call_run_at(&call, &at));
     assert!(elsewhere == written(other, 3), "in other memory");
     let mut refusals = Refusals::default();
-    refused!(
-        refusals,
-        rope_call_run_at(&call, &rope_call_memory { y_next: at.y, ..at }),
-        rope_call_run_at(&call, &rope_call_memory { x_next: at.x, ..at }),
-        rope_call_run_at(
-            &call,
-            &rope_call_memory {
-                scales_next: at.y,
-                ..at
-            }
-        ),
-        rope_call_run_at(&call, &rope_call_memory { x: at.y, ..at }),
+    spoil!(refusals, at => rope_call_run_at(&call, &at);
+        at.y_next = at.y;
+        at.x_next = at.x;
+        at.scales_next = at.y;
+        at.x = at.y;
     );
     assert!(elsewhere == written(other, 3), "it has written");
 
@@ -209,42 +197,22 @@ fn prepared() {
         let source = with_part(in_slots(&first, &slots), &second);
         let of_keys = tensor(&mut y_keys, [1, TOKENS, 1, KEY]);
         let target = with_part(tensor(&mut y, [1, TOKENS, 1, LATENT]), &of_keys);
-        ok!(rope_prepare_into(
-            &plan,
-            &source,
-            &target,
-            null(),
-            &mut read
-        ));
+        let call = &mut read;
+        ok!(rope_prepare_into(&plan, &source, &target, null(), call));
     }
-    let at = rope_call_memory {
-        x: more_latents.as_mut_ptr().cast(),
-        x_next: more_keys.as_mut_ptr().cast(),
-        y: z.as_mut_ptr().cast(),
-        y_next: z_keys.as_mut_ptr().cast(),
-        ..zero()
-    };
+    let at = with!(
+        zero::<rope_call_memory>();
+        x = more_latents.as_mut_ptr().cast(), x_next = more_keys.as_mut_ptr().cast(), y = z.as_mut_ptr().cast(),
+        y_next = z_keys.as_mut_ptr().cast()
+    );
     ok!(rope_call_run(&read), rope_call_run_at(&read, &at));
     assert_eq!(y[..], latents[2 * LATENT..][..TOKENS * LATENT]);
     assert_eq!(y_keys[..], keys[2 * KEY..][..TOKENS * KEY]);
     assert_eq!(z[..], more_latents[2 * LATENT..][..TOKENS * LATENT]);
     assert_eq!(z_keys[..], more_keys[2 * KEY..][..TOKENS * KEY]);
-    refused!(
-        refusals,
-        rope_call_run_at(
-            &read,
-            &rope_call_memory {
-                y_next: null_mut(),
-                ..at
-            }
-        ),
-        rope_call_run_at(
-            &read,
-            &rope_call_memory {
-                y_next: at.x_next,
-                ..at
-            }
-        ),
+    spoil!(refusals, at => rope_call_run_at(&read, &at);
+        at.y_next = null_mut();
+        at.y_next = at.x_next;
     );
     compare!(refusals, "prepared_parts");
 }
@@ -255,10 +223,7 @@ fn outputs() {
     let x = values::<f32>(TOKENS * HEAD);
     let rows = table(KEY, 5, TOKENS);
     let angles = joined(&rows, KEY);
-    let plan = rope_plan {
-        first_channel: LATENT,
-        ..plan(rope_pairing::Half)
-    };
+    let plan = with!(plan(rope_pairing::Half); first_channel = LATENT);
     let source = view(&x, [1, TOKENS, 1, HEAD]);
     let write = |alone: bool| {
         let (mut memory, mut y) = (BEFORE, [0.0_f32; TOKENS * HEAD]);
@@ -278,11 +243,8 @@ fn outputs() {
                     ok!(rope_rotate_into(&plan, &source, y, &angles));
                 }
             } else {
-                let outputs = targets.map(|y| rope_output {
-                    y,
-                    rows: &angles,
-                    groups: 0,
-                });
+                let (rows, groups) = (&raw const angles, 0);
+                let outputs = targets.map(|y| rope_output { y, rows, groups });
                 ok!(rope_rotate_into_each(&plan, &source, outputs.as_ptr(), 3));
                 // Nothing is written if one target is refused.
                 let twice = [outputs[0], outputs[0]];
