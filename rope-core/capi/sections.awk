@@ -103,7 +103,7 @@ END {
 }
 
 # The comment of a function without its headings. What the top of the header says once is left out: that a call may be
-# made from any thread at any time, and that pointers are NULL or point to what they say.
+# made from any thread at any time, and that pointers are NULL or valid.
 function shortened(block,    line, lines, i, out, part, paragraph) {
     lines = split(block, line, "\n")
     for (i = 1; i <= lines; i++) {
@@ -128,7 +128,7 @@ function closed(out, part, paragraph) {
     }
     if (part == "Safety") {
         sub(/^As rope_[a-z_]+(\.|, and )/, "", paragraph)
-        sub(/^Pointers(, also those in structs,)? are NULL or point to what they say, for the length of the call\.( |$)/, "", paragraph)
+        sub(/^Pointers(, also those in structs,)? are NULL or valid for the length of the call\.( |$)/, "", paragraph)
         sub(/^`[a-z]+` is NULL or (of this library|points to a rope_[a-z]+)\.( |$)/, "", paragraph)
     }
     sub(/(\n\/\/)+\n$/, "\n", out)

@@ -34,8 +34,7 @@
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
 // enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory and
-// that structs are filled in: pointers, also those in structs, are NULL or point to what they say, for the length of
-// the call. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its
+// that structs are filled in: pointers, also those in structs, are NULL or valid for the length of the call. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its
 // statuses. Its paragraph "Threads" limits other threads during the call; a call without one only reads its
 // arguments, and may be made from any thread at any time. Every call may also return ROPE_STATUS_INTERNAL: a bug of the
 // library, caught.
@@ -1173,7 +1172,7 @@ typedef struct rope_gguf {
 // Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
 // frees them.
 //
-// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
+// `config` has the answers that the file lacks, or is NULL. If `plan` is not NULL, the call sets its pairings to
 // the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
 // a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
 // rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
@@ -1194,7 +1193,7 @@ rope_status rope_frequencies_from_config(const char *json, size_t length, const 
 // Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
 // rope_model_free frees the model.
 //
-// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
+// `config` has the answers that the file lacks, or is NULL. Its `layer_type` and `head_dim` do not matter here.
 //
 // Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
 // memory: the process ends if the system gives none for reading the text.
@@ -1246,8 +1245,7 @@ rope_status rope_model_describe_layer(const struct rope_model *model, size_t ind
 //
 // Threads: others may use the model meanwhile, but not free it.
 //
-// `buffer` has room for `size` bytes, and the other pointers are NULL or point to what they say, for the length of the
-// call.
+// `buffer` has room for `size` bytes, and the other pointers are NULL or valid for the length of the call.
 ROPE_NODISCARD
 rope_status rope_model_ignored(const struct rope_model *model, size_t index, char *buffer, size_t size,
                                int32_t *significant);
@@ -1272,7 +1270,7 @@ rope_status rope_model_frequencies(const struct rope_model *model, size_t rotati
 //
 // Header, keys and the list of tensors are read, and of the tensors' data rope_freqs.weight, rope_factors_long.weight
 // and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
-// part. `gguf` says what the file leaves open; NULL says nothing.
+// part. `gguf` has the answers that the file lacks, or is NULL.
 //
 // Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;
 // ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
@@ -1857,7 +1855,7 @@ const char *rope_backend_name(int32_t backend);
 enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_OK = 0,  // Done.
   ROPE_STATUS_NULL = 1,  // A pointer is NULL where memory is needed.
-  ROPE_STATUS_MISALIGNED = 2,  // A pointer is not a multiple of the alignment of what it points to.
+  ROPE_STATUS_MISALIGNED = 2,  // A pointer is not a multiple of the alignment of its type.
   ROPE_STATUS_LENGTH = 3,  // A length is more than an address space can hold, or runs past its end.
   ROPE_STATUS_UNKNOWN_VALUE = 4,  // An integer names no value of its enumeration, or a value that has no meaning here.
   ROPE_STATUS_MEMORY_OVERLAP = 5,  // Memory that a call writes overlaps other memory that it reads or writes.
@@ -1919,7 +1917,7 @@ enum rope_status ROPE_INT32_ENUM {
   // sin alone, which rope_rows_apart takes.
   ROPE_STATUS_HALVES_EQUAL = 71,
   ROPE_STATUS_UNREAD = 51,  // A configuration has a key about the rotation that the model's code ignores.
-  ROPE_STATUS_CACHE_LAYOUT = 52,  // The strides of a cache make none, or not one for what it is to keep.
+  ROPE_STATUS_CACHE_LAYOUT = 52,  // The strides of a cache make no cache, or none for its format.
   ROPE_STATUS_CACHE_HEADS = 53,  // The tensor and the cache have different heads.
   // The parts of an operand share bytes, differ in more than their channels, or divide a head at other channels than
   // the other operand; or the plan has a stage on whole heads.

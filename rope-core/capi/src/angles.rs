@@ -136,24 +136,24 @@ impl rope_angles {
     ///
     /// # Safety
     ///
-    /// Each pointer is null or points to what it says.
+    /// Each pointer is null or valid.
     #[inline(always)]
     pub(crate) unsafe fn record(&self) -> Result<AnglesRecord, Failure> {
         match self.frequencies.is_null() {
             // SAFETY: the caller promises that each pointer is null or valid.
             true if self.full_width != 0 => Ok(AnglesRecord::Full(unsafe { self.any_rows() }?)),
-            // SAFETY: the same.
+            // SAFETY: the caller promises that each pointer is null or valid.
             true => Ok(AnglesRecord::Rows(unsafe { self.any_rows() }?)),
             // SAFETY: the caller promises that each pointer is null or valid.
             false => Ok(AnglesRecord::At(unsafe { self.at() }?)),
         }
     }
 
-    /// Rows that are no more than their cos and sin; `None` also if their memory is refused.
+    /// Rows that consist of cos and sin alone; `None` also if their memory is refused.
     ///
     /// # Safety
     ///
-    /// Each pointer is null or points to what it says, which nobody writes during `'a`.
+    /// Each pointer is null or valid, and nobody writes there during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn raw<'a>(&self) -> Option<RawRows<'a>> {
         let lists = !(self.frequencies.is_null() && self.ids.is_null());
@@ -170,7 +170,7 @@ impl rope_angles {
         Some(RawRows {
             // SAFETY: the caller promises that each pointer is null or valid, and that nobody writes there during `'a`.
             cos: unsafe { cos.get() },
-            // SAFETY: the same.
+            // SAFETY: the caller promises that each pointer is null or valid, and that nobody writes there during `'a`.
             sin: sin.map(|sin| unsafe { sin.get() }),
             rotary_dim: self.rotary_dim,
             width,
@@ -413,7 +413,7 @@ impl RowsRecord {
         if self.listed.is_none() {
             return with(&table);
         }
-        // SAFETY: the same.
+        // SAFETY: the caller promises that the values and ids are readable, and that nobody writes them meanwhile.
         match unsafe { self.ids() }? {
             None => with(&table),
             Some(ids) => with(&table.gather(ids)?),
@@ -477,9 +477,10 @@ impl AtRecord {
 
     /// # Safety
     ///
-    /// All that it points to is there, and nobody writes it during `'a`.
+    /// The positions and the frequencies are readable, and nobody writes them during `'a`.
     unsafe fn rows<'a>(&self) -> Result<TokenAngles<'a>, Failure> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that positions and frequencies are readable, and that nobody writes them during
+        // `'a`.
         unsafe {
             let (positions, _) = self.positions.positions()?;
             Ok(match any_frequencies(self.frequencies)?.0 {

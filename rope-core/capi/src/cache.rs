@@ -572,13 +572,13 @@ impl CacheRecord {
     ///
     /// # Safety
     ///
-    /// Given scales can be read, and nobody writes them during `'a`.
+    /// Given scales are readable, and nobody writes them during `'a`.
     unsafe fn format<'a>(&self) -> Result<CacheFormat<'a>, Failure> {
         Ok(match self.kept {
             Kept::F32 => CacheFormat::element::<f32>(),
             Kept::F16 => CacheFormat::element::<half::f16>(),
             Kept::Bf16 => CacheFormat::element::<half::bf16>(),
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that given scales are readable, and that nobody writes them during `'a`.
             Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
             Kept::Blocks(format) => format.into(),
             Kept::Groups(groups) => self.scale.groups(groups, self.layout.shape().head_dim)?,
@@ -608,8 +608,8 @@ impl CacheRecord {
     ///
     /// # Safety
     ///
-    /// All that it points to is there. During `'a` nobody writes what is read, and nobody else uses what is written,
-    /// which is apart from all else.
+    /// The memory of the cache and its scales are accessible, and disjoint from all other operands. During `'a` nobody
+    /// else uses them.
     pub(crate) unsafe fn write<'a>(&self) -> Result<CacheMut<'a>, Failure> {
         // SAFETY: the caller promises that the cache's memory and scales are accessible, disjoint from all else, and
         // used by nobody else during `'a`.

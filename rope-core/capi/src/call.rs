@@ -382,7 +382,7 @@ impl Record {
     ///
     /// # Safety
     ///
-    /// Pointers, also those in structs, are null or point to what they say, and nobody else uses what is written.
+    /// Pointers, also those in structs, are null or valid, and nobody else uses what is written.
     #[inline(never)]
     unsafe fn run_at(&self, memory: &rope_call_memory, place: Region) -> Result<(), Failure> {
         self.check_used(memory)?;
@@ -465,7 +465,7 @@ impl Record {
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// Pointers, also those in structs, are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_prepare(
     plan: *const rope_plan,

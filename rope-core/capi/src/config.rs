@@ -63,7 +63,7 @@ pub(crate) unsafe fn text<'a>(
 ///
 /// # Safety
 ///
-/// A pointer that is not null points to what it says, which nobody writes during the call.
+/// A pointer is null or valid, and nobody writes there during the call.
 unsafe fn file(
     json: *const c_char,
     length: usize,
@@ -114,7 +114,7 @@ unsafe fn file(
 /// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
 /// frees them.
 ///
-/// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
+/// `config` has the answers that the file lacks, or is NULL. If `plan` is not NULL, the call sets its pairings to
 /// the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
 /// a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
 /// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
@@ -133,7 +133,7 @@ unsafe fn file(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_from_config(
     json: *const c_char,
@@ -240,7 +240,7 @@ pub struct rope_model_layer {
 /// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
 /// rope_model_free frees the model.
 ///
-/// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
+/// `config` has the answers that the file lacks, or is NULL. Its `layer_type` and `head_dim` do not matter here.
 ///
 /// Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
 /// memory: the process ends if the system gives none for reading the text.
@@ -251,7 +251,7 @@ pub struct rope_model_layer {
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_from_config(
     json: *const c_char,
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn rope_model_free(model: *mut rope_model) -> rope_status 
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_layers(
     model: *const rope_model,
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn rope_model_layers(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_describe_layer(
     model: *const rope_model,
@@ -382,7 +382,7 @@ pub unsafe extern "C" fn rope_model_describe_layer(
 ///
 /// # Safety
 ///
-/// `buffer` has room for `size` bytes, and the other pointers are NULL or point to what they say, for the length of the
+/// `buffer` has room for `size` bytes, and the other pointers are NULL or valid for the length of the
 /// call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_ignored(
@@ -431,7 +431,7 @@ pub unsafe extern "C" fn rope_model_ignored(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_frequencies(
     model: *const rope_model,

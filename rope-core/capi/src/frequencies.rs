@@ -132,7 +132,7 @@ impl crate::handle::Recipe for FrequencyRecipe<'_> {
 ///
 /// # Safety
 ///
-/// Each pointer, also one in a struct, is null or points to what it says, which nobody writes during `'a`.
+/// Each pointer, also one in a struct, is null or valid, and nobody writes there during `'a`.
 unsafe fn base_recipe<'a>(
     axes: *const rope_axes,
     base: f64,
@@ -201,7 +201,7 @@ unsafe fn inverse_recipe<'a>(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the
+/// Pointers are NULL or valid for the length of the call. `memory` stays as long as the
 /// frequencies are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_init(
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_describe(
     frequencies: *const rope_frequencies,
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn rope_frequencies_describe(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_inverse(
     frequencies: *const rope_frequencies,
@@ -429,7 +429,7 @@ mod heap {
     ///
     /// # Safety
     ///
-    /// Pointers are NULL or point to what they say, for the length of the call.
+    /// Pointers are NULL or valid for the length of the call.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_frequencies_new(
         axes: *const rope_axes,
@@ -460,7 +460,7 @@ mod heap {
     ///
     /// # Safety
     ///
-    /// Pointers are NULL or point to what they say, for the length of the call.
+    /// Pointers are NULL or valid for the length of the call.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_frequencies_new_inverse(
         axes: *const rope_axes,

@@ -49,7 +49,7 @@ plain!(rope_gguf);
 ///
 /// Header, keys and the list of tensors are read, and of the tensors' data rope_freqs.weight, rope_factors_long.weight
 /// and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
-/// part. `gguf` says what the file leaves open; NULL says nothing.
+/// part. `gguf` has the answers that the file lacks, or is NULL.
 ///
 /// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;
 /// ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
@@ -62,7 +62,7 @@ plain!(rope_gguf);
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_model_from_gguf(
     data: *const u8,

@@ -100,7 +100,7 @@ fn same_element(tensor: &TensorRecord, gradient: &TensorRecord) -> Result<(), Fa
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// Pointers, also those in structs, are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_backward(
     plan: *const rope_plan,
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn rope_gradients(
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// Pointers, also those in structs, are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_pair_gradients_frequencies(
     angles: *const rope_pair_gradients,
@@ -479,7 +479,7 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_gradients_to_ratio(
     frequencies: *const f64,

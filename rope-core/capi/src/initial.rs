@@ -53,7 +53,7 @@ impl rope_grid_indexing {
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_initial_mixed(
     theta: f64,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn rope_initial_mixed(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
+/// Pointers are NULL or valid for the length of the call. `storage` stays as long as the positions
 /// are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_grid_positions(

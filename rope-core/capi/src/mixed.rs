@@ -93,7 +93,7 @@ impl handle::Recipe for MixedRecipe<'_> {
 ///
 /// # Safety
 ///
-/// Each pointer, also one in a struct, is null or points to what it says, which nobody writes during `'a`.
+/// Each pointer, also one in a struct, is null or valid, and nobody writes there during `'a`.
 unsafe fn recipe<'a>(
     inverse: *const rope_mixed_inverse,
     attention_factor: f64,
@@ -136,7 +136,7 @@ unsafe fn recipe<'a>(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the frequencies
+/// Pointers are NULL or valid for the length of the call. `memory` stays as long as the frequencies
 /// are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_mixed_frequencies_init(
@@ -175,7 +175,7 @@ mod heap {
     ///
     /// # Safety
     ///
-    /// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+    /// Pointers, also those in structs, are NULL or valid for the length of the call.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_mixed_frequencies_new(
         inverse: *const rope_mixed_inverse,

@@ -235,7 +235,7 @@ impl rope_norm {
             .with_reach(rope_norm_reach::from_c(self.reach)?.reach())
             .with_order(rope_stage_order::from_c(self.order)?.order())
             .with_sum(rope_norm_sum::from_c(self.sum)?.sum());
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that weights and biases are readable, and that nobody writes them during `'a`.
         let ((weight, first), (bias, second)) =
             unsafe { (self.weight.weights("weight")?, self.bias.weights("bias")?) };
         if let Some(weight) = weight {

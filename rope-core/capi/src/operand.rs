@@ -446,7 +446,7 @@ impl OperandRecord {
     ///
     /// # Safety
     ///
-    /// Pointers, also those in structs, are null or point to what they say.
+    /// Pointers, also those in structs, are null or valid.
     pub(crate) unsafe fn at(
         &self,
         [data, next]: [*mut c_void; 2],
@@ -623,10 +623,10 @@ impl PartsRecord {
     ///
     /// # Safety
     ///
-    /// Their lists are there, and nobody writes them during `'c`.
+    /// The lists of the slots are readable, and nobody writes them during `'c`.
     unsafe fn slots<'c>(&self) -> Result<Slots<'c>, Failure> {
         let slots = self.slots.as_ref().ok_or(Failure::Null { name: "slots" })?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the lists are readable, and that nobody writes them during `'c`.
         Ok(unsafe { slots.slots() }?.0)
     }
 

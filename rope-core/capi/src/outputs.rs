@@ -33,7 +33,7 @@ impl rope_output {
     ///
     /// # Safety
     ///
-    /// Pointers, also those in structs, are null or point to what they say.
+    /// Pointers, also those in structs, are null or valid.
     unsafe fn records(&self) -> Result<(OperandRecord, Vec<GroupRows>), Failure> {
         // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {

@@ -224,11 +224,11 @@ impl StagesRecord {
     ///
     /// # Safety
     ///
-    /// The lists are there, and nobody writes them during `'a`.
+    /// The factors of the scale are readable, and nobody writes them during `'a`.
     unsafe fn without_norm<'a>(&self, rope: Rope) -> Result<Rope<Linear<'a>>, Failure> {
         let mut plan = Rope::<Linear<'_>>::from(rope);
         if let Some(scale) = &self.scale {
-            // SAFETY: the caller promises it.
+            // SAFETY: the caller promises that the factors are readable, and that nobody writes them during `'a`.
             plan = plan.with_scale(unsafe { scale.scale() }?.0);
         }
         if let Some(hadamard) = &self.hadamard

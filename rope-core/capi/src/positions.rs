@@ -364,7 +364,7 @@ pub extern "C" fn rope_positions_shard(
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// Pointers, also those in structs, are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_shard_tokens(
     positions: *const rope_positions,

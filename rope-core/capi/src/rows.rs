@@ -62,9 +62,9 @@ impl<'a> RowRecipe<'a> {
     ///
     /// # Safety
     ///
-    /// Pointers are null or point to what they say, which nobody writes during `'a`.
+    /// Pointers are null or valid, which nobody writes during `'a`.
     unsafe fn new(angles: *const rope_angles) -> Result<(Self, [Region; 6]), Failure> {
-        // SAFETY: the caller promises that pointers are null or point to what they say.
+        // SAFETY: the caller promises that pointers are null or valid.
         unsafe {
             let angles = read("angles", angles)?;
             let (new, first) = any_frequencies(angles.frequencies)?;
@@ -153,7 +153,7 @@ impl RowsMade {
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rows_len(angles: *const rope_angles, len: *mut usize) -> rope_status {
     status_of(|| {
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn rope_rows_len(angles: *const rope_angles, len: *mut usi
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
+/// Pointers are NULL or valid for the length of the call. `storage` stays as long as the rows are
 /// used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rows_fill(
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn rope_rows_fill(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
+/// Pointers are NULL or valid for the length of the call. `storage` stays as long as the inverted
 /// rows are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rows_invert(
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn rope_rows_invert(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call.
+/// Pointers are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_sinusoidal(
     rows: *const rope_angles,
@@ -357,7 +357,7 @@ mod heap {
     ///
     /// # Safety
     ///
-    /// Pointers are NULL or point to what they say, for the length of the call.
+    /// Pointers are NULL or valid for the length of the call.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_table_new(
         angles: *const rope_angles,

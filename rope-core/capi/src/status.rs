@@ -22,7 +22,7 @@ pub enum rope_status {
     Ok = 0,
     /// A pointer is NULL where memory is needed.
     Null = 1,
-    /// A pointer is not a multiple of the alignment of what it points to.
+    /// A pointer is not a multiple of the alignment of its type.
     Misaligned = 2,
     /// A length is more than an address space can hold, or runs past its end.
     Length = 3,
@@ -128,7 +128,7 @@ pub enum rope_status {
     HalvesEqual = 71,
     /// A configuration has a key about the rotation that the model's code ignores.
     Unread = 51,
-    /// The strides of a cache make none, or not one for what it is to keep.
+    /// The strides of a cache make no cache, or none for its format.
     CacheLayout = 52,
     /// The tensor and the cache have different heads.
     CacheHeads = 53,

@@ -77,8 +77,8 @@ fn apart_of_all(parts: &Parts<'_>) -> Result<(), Failure> {
 ///
 /// # Safety
 ///
-/// All that its parts point to is there. Nobody writes what is read meanwhile, and nobody else uses what is written,
-/// which [`apart`] has passed.
+/// The memory of the parts is accessible, and [`apart`] has accepted it. During the call nobody writes the operands
+/// that are read, and nobody else uses those that are written.
 #[inline]
 pub(crate) unsafe fn run(parts: &Parts<'_>, mode: Mode) -> Result<(), Failure> {
     if let (Work::InPlace(OperandRecord::Tensor(x)), None, AnglesRecord::Rows(rows), Mode::Run) =
@@ -239,7 +239,7 @@ fn ignore(_: &Parts<'_>) {}
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are null or point to what they say. With `mode` [`Mode::Run`] nobody else uses what
+/// Pointers, also those in structs, are null or valid. With `mode` [`Mode::Run`] nobody else uses what
 /// is written.
 #[inline(never)]
 pub(crate) unsafe fn call(
@@ -320,7 +320,7 @@ pub(crate) unsafe fn call(
 ///
 /// # Safety
 ///
-/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+/// Pointers, also those in structs, are NULL or valid for the length of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rotate(
     plan: *const rope_plan,

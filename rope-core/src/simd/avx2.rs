@@ -181,7 +181,7 @@ impl Avx2 {
     }
 
     /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
-    /// becomes 0. The order is that of packing within 128 bits.
+    /// becomes 0. Packs within 128 bits, so the codes are in the order of its lanes.
     #[inline(always)]
     fn integers<const EVEN: bool>(self, x @ [a, b, c, d]: [__m256; 4]) -> __m256i {
         let integers = |x| {
@@ -371,7 +371,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn store_f16(self, [a, b]: [__m256; 2]) -> [[u16; 8]; 2] {
-        // 0: to nearest even, whatever MXCSR says.
+        // 0: to nearest even, regardless of MXCSR.
         op!([
             must_cast(_mm256_cvtps_ph::<0>(a)),
             must_cast(_mm256_cvtps_ph::<0>(b))

@@ -142,8 +142,8 @@ impl<const BF16: bool> Token<BF16> {
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
     /// over.
     ///
-    /// To add the last bit under a mask takes three instructions where shift, mask and two additions take four. Of a
-    /// one that it knows, the compiler would blend 0x7fff and 0x8000 under the mask, ahead of the addition.
+    /// To add the last bit under a mask takes three instructions where shift, mask and two additions take four. If the
+    /// compiler knew that bit, it would blend 0x7fff and 0x8000 under the mask, ahead of the addition.
     #[inline(always)]
     fn round_number(self, x: __m512) -> __m512i {
         op!({
@@ -236,8 +236,8 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// Numbers rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far
-    /// below -128 the least of all.
+    /// Converts numbers to integers, rounded (ties to even) or truncated. A number above 127 becomes 127, and one below
+    /// the range of `i32` the least `i32`.
     #[inline(always)]
     fn integers<const EVEN: bool>(self, x: __m512) -> __m512i {
         op!({
@@ -498,7 +498,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
     #[inline(always)]
     fn store_f16(self, [a, b]: [__m512; 2]) -> [[u16; 16]; 2] {
-        // 0: to nearest even, whatever MXCSR says.
+        // 0: to nearest even, regardless of MXCSR.
         op!([
             must_cast(_mm512_cvtps_ph::<0>(a)),
             must_cast(_mm512_cvtps_ph::<0>(b))

@@ -99,8 +99,8 @@ mod linux {
     unsafe fn system_call(number: usize, arguments: [usize; 5]) -> isize {
         let [a, b, c, d, e] = arguments;
         let status;
-        // SAFETY: the kernel changes the register of the status, the memory that the caller has promised, and possibly
-        // the vector registers, which are clobbers.
+        // SAFETY: the caller promises that the call is sound with its arguments. It changes the register of the status
+        // and possibly the vector registers, which are clobbers.
         unsafe {
             asm!(
                 "ecall",
