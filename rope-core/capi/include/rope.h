@@ -34,10 +34,10 @@
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
 // enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory and
-// that structs are filled in: pointers, also those in structs, are NULL or valid for the length of the call. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its
-// statuses. Its paragraph "Threads" limits other threads during the call; a call without one only reads its
-// arguments, and may be made from any thread at any time. Every call may also return ROPE_STATUS_INTERNAL: a bug of the
-// library, caught.
+// that structs are filled in: pointers, also those in structs, are NULL or valid for the length of the call. No call
+// unwinds, keeps a pointer to a struct, or has to be called first. The comment of a call lists its statuses. Its
+// paragraph "Threads" limits other threads during the call; a call without one only reads its arguments, and may be
+// made from any thread at any time. Every call may also return ROPE_STATUS_INTERNAL: a bug of the library, caught.
 //
 // Shared memory: the target of a call must share no byte with other memory that the call reads or writes, from the
 // first byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list
