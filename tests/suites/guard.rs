@@ -10,6 +10,7 @@ use rope_core::stages::Scale;
 use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
+use rope_tests::quantize::BLOCKS;
 use rope_tests::{
     Angles, Number, Placed, Rotation, Source, compare, each_element, each_element_pair, oracle,
 };
@@ -288,12 +289,11 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
                     .expect("fits"),
             );
         }
-        if head_dim.is_multiple_of(32) {
-            for format in BlockFormat::ALL {
-                let len = layout.end() / 32 * format.bytes;
-                let mut memory = Guarded::new(&bytes(len), edge);
-                through(&mut CacheMut::coded(&mut memory, layout, format).expect("whole blocks"));
-            }
+        let whole = |format: &&BlockFormat| head_dim.is_multiple_of(format.values);
+        for format in BLOCKS.into_iter().filter(whole) {
+            let len = layout.end() / format.values * format.bytes;
+            let mut memory = Guarded::new(&bytes(len), edge);
+            through(&mut CacheMut::coded(&mut memory, layout, format).expect("whole blocks"));
         }
     }
 }

@@ -3,13 +3,14 @@
 
 use half::bf16;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale,
-    ScaleLayout, ScalePlace, Slots,
+    Cache, CacheFormat, CacheLayout, CacheMut, IntoSlots, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots,
 };
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::error::CacheIndex;
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::{Error, Layout, Positions, Strides, Tensor};
+use rope_tests::quantize::BLOCKS;
 
 use crate::refused::errors as error;
 use crate::refused::{chain, refused, rope};
@@ -292,9 +293,11 @@ fn bytes_of_layouts() {
     refused(CacheMut::new(&mut floats[1..], layout), error);
     let mut memory = vec![0x5a_u8; 4 * values];
     let short = |bytes| error::cache_memory(bytes, bytes - 1);
-    for format in BlockFormat::ALL {
+    let wide = nhd([2, 3, 1, 128]);
+    for format in BLOCKS {
+        let layout = if format.values > 64 { wide } else { layout };
         let bytes = layout.bytes(format).expect("whole blocks");
-        assert_eq!(bytes, values / 32 * format.bytes);
+        assert_eq!(bytes, values / format.values * format.bytes);
         assert!(CacheMut::coded(&mut memory[..bytes], layout, format).is_ok());
         let memory = &mut memory[..bytes - 1];
         refused(Cache::coded(memory, layout, format), short(bytes));
@@ -331,7 +334,7 @@ fn bytes_of_layouts() {
     assert!(memory.iter().all(|&byte| byte == 0x5a));
     // 65 channels make no blocks, and the bytes of so many elements exceed usize.
     let part = error::cache_part_of_block("head_dim", 65, 32);
-    refused(nhd([2, 3, 2, 65]).bytes(BlockFormat::Q8_0), part);
+    refused(nhd([2, 3, 2, 65]).bytes(BLOCKS[0]), part);
     let huge = nhd([usize::MAX / 2, 1, 1, 1]);
     let too_large = error::cache_too_large(usize::MAX / 2, 4);
     refused(huge.bytes(CacheFormat::element::<f32>()), too_large);
