@@ -378,7 +378,7 @@ class Slots(unittest.TestCase):
             ("read_cache", "float32, bfloat16 and float16", RuntimeError, dict(out=out.double())),
             ("read_cache", "overlap", RuntimeError, dict(out=cache[0].transpose(0, 1)[None, :, :3])),
             ("read_cache", "head_dim|channels", RuntimeError, dict(out=out[..., :64])),
-            ("read_cache", "heads", RuntimeError, dict(out=out[:, :1])),
+            ("read_cache", "the cache 2 of 128", RuntimeError, dict(out=out[:, :1])),
             ("read_cache", "contiguous numbers", RuntimeError, dict(cache=bytes[..., :67], format="q8_0")),
             ("read_cache", "codes and blocks", RuntimeError, dict(format="e4m3")),
             ("read_cache", "scale", RuntimeError, dict(scale=0.5)),
