@@ -32,6 +32,7 @@ cfg_if::cfg_if! {
         mod avx2;
         mod avx512;
         pub(crate) mod cpu;
+        mod x86;
         pub(crate) use avx2::Avx2;
         pub(crate) use avx512::{Avx512, Avx512Bf16};
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
@@ -48,7 +49,7 @@ cfg_if::cfg_if! {
     }
 }
 
-use bytemuck::Pod;
+use bytemuck::{Pod, must_cast};
 
 /// The operations of rotations, norms and transforms: pure functions between arrays and registers, so that kernels
 /// touch memory through slices only.
@@ -91,16 +92,22 @@ pub(crate) trait Simd: Copy {
     const PREFETCHES_HEADS: bool = false;
 
     /// `LANES` f32 lanes.
-    type F32: Copy;
+    type F32: Pod;
 
     /// `[T; LANES]`.
-    type Chunk<T: Pod>: Pod;
+    type Chunk<T: Pod>: Pod + Lanes<T>;
 
     /// Returns the whole vectors of a slice.
-    fn chunks<T: Pod>(x: &[T]) -> &[Self::Chunk<T>];
+    #[inline(always)]
+    fn chunks<T: Pod>(x: &[T]) -> &[Self::Chunk<T>] {
+        Self::Chunk::<T>::chunks(x)
+    }
 
     /// Returns the whole vectors of a slice, to write.
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [Self::Chunk<T>];
+    #[inline(always)]
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [Self::Chunk<T>] {
+        Self::Chunk::<T>::chunks_mut(x)
+    }
 
     /// Applies a function to each element: the conversion of an element without instructions of its own.
     fn map<T: Pod, U: Pod>(x: Self::Chunk<T>, f: impl Fn(T) -> U) -> Self::Chunk<U>;
@@ -113,9 +120,15 @@ pub(crate) trait Simd: Copy {
     fn splat(self, x: f32) -> Self::F32;
 
     /// Loads an array into a register.
-    fn load_f32(self, x: Self::Chunk<f32>) -> Self::F32;
+    #[inline(always)]
+    fn load_f32(self, x: Self::Chunk<f32>) -> Self::F32 {
+        must_cast(x)
+    }
     /// Stores a register as an array.
-    fn store_f32(self, x: Self::F32) -> Self::Chunk<f32>;
+    #[inline(always)]
+    fn store_f32(self, x: Self::F32) -> Self::Chunk<f32> {
+        must_cast(x)
+    }
 
     /// Converts IEEE binary16 to f32, exactly.
     fn load_f16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
@@ -164,13 +177,39 @@ pub(crate) trait Simd: Copy {
     fn butterfly<const STRIDE: usize>(self, x: Self::F32) -> Self::F32;
 
     /// Puts lanes in the order of `unzip`: once per row, so that cos and sin match heads in that order.
-    fn to_deinterleaved(self, x: Self::F32) -> Self::F32;
+    #[inline(always)]
+    fn to_deinterleaved(self, x: Self::F32) -> Self::F32 {
+        x
+    }
     /// Undoes `to_deinterleaved`, for pairs that are read interleaved and written apart.
-    fn undo_deinterleaved(self, x: Self::F32) -> Self::F32;
+    #[inline(always)]
+    fn undo_deinterleaved(self, x: Self::F32) -> Self::F32 {
+        x
+    }
     /// Alternates the lanes of two vectors, `x0 y0 x1 y1 ..`, in order.
     #[inline(always)]
     fn interleave(self, [x, y]: [Self::F32; 2]) -> [Self::F32; 2] {
         self.zip([self.to_deinterleaved(x), self.to_deinterleaved(y)])
+    }
+}
+
+/// An array of lanes, as slices of lanes hold it.
+pub(crate) trait Lanes<T>: Sized {
+    /// Returns the whole arrays of a slice.
+    fn chunks(x: &[T]) -> &[Self];
+    /// Returns the whole arrays of a slice, to write.
+    fn chunks_mut(x: &mut [T]) -> &mut [Self];
+}
+
+impl<T, const N: usize> Lanes<T> for [T; N] {
+    #[inline(always)]
+    fn chunks(x: &[T]) -> &[Self] {
+        x.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn chunks_mut(x: &mut [T]) -> &mut [Self] {
+        x.as_chunks_mut().0
     }
 }
 

@@ -11,11 +11,6 @@
 //! | `load_bf16_even_odd` | `vpslld`, `vpand` | 2 | 2 |
 //! | `store_bf16_even_odd`, a vector | shift, and, 2 add, half of (shift, `vpblendw`) | | |
 
-#[cfg(target_arch = "x86")]
-use core::arch::x86::*;
-#[cfg(target_arch = "x86_64")]
-use core::arch::x86_64::*;
-
 use core::hint::cold_path;
 
 use bytemuck::{Pod, must_cast};
@@ -23,11 +18,37 @@ use bytemuck::{Pod, must_cast};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
 use super::quant::{BELOW_HALF, E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
+use super::x86::arch::*;
+use super::x86::arch::{
+    __m128 as HalfFloats, __m256 as Floats, __m256d as Doubles, __m256i as Integers,
+    _mm256_add_pd as add_pd, _mm256_add_ps as add_ps, _mm256_and_ps as and_ps,
+    _mm256_and_si256 as and_si, _mm256_andnot_si256 as andnot_si, _mm256_castps_si256 as castps_si,
+    _mm256_castsi256_ps as castsi_ps, _mm256_cvtpd_ps as cvtpd_ps, _mm256_cvtph_ps as cvtph_ps,
+    _mm256_cvtps_epi32 as cvtps_epi32, _mm256_cvtps_pd as cvtps_pd, _mm256_cvtps_ph as cvtps_ph,
+    _mm256_cvttps_epi32 as cvttps_epi32, _mm256_div_ps as div_ps, _mm256_fmadd_pd as fmadd_pd,
+    _mm256_fmadd_ps as fmadd_ps, _mm256_fmsub_pd as fmsub_pd, _mm256_madd_epi16 as madd_epi16,
+    _mm256_maddubs_epi16 as maddubs_epi16, _mm256_max_ps as max_ps, _mm256_min_epi16 as min_epi16,
+    _mm256_min_epu8 as min_epu8, _mm256_min_ps as min_ps, _mm256_mul_pd as mul_pd,
+    _mm256_mul_ps as mul_ps, _mm256_or_ps as or_ps, _mm256_or_si256 as or_si,
+    _mm256_packs_epi16 as packs_epi16, _mm256_packs_epi32 as packs_epi32,
+    _mm256_packus_epi16 as packus_epi16, _mm256_permute_ps as permute_ps,
+    _mm256_set1_epi8 as set1_epi8, _mm256_set1_epi16 as set1_epi16,
+    _mm256_set1_epi32 as set1_epi32, _mm256_set1_pd as set1_pd, _mm256_set1_ps as set1_ps,
+    _mm256_shuffle_ps as shuffle_ps, _mm256_slli_epi32 as slli_epi32, _mm256_sqrt_ps as sqrt_ps,
+    _mm256_srl_epi16 as srl_epi16, _mm256_srli_epi16 as srli_epi16, _mm256_sub_epi16 as sub_epi16,
+    _mm256_sub_pd as sub_pd, _mm256_sub_ps as sub_ps, _mm256_unpackhi_pd as unpackhi_pd,
+    _mm256_unpackhi_ps as unpackhi_ps, _mm256_unpacklo_pd as unpacklo_pd,
+    _mm256_unpacklo_ps as unpacklo_ps,
+};
+use super::x86::x86_text;
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// The proof that the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx2(());
+
+/// f32 lanes of a vector.
+const LANES: usize = 8;
 
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
@@ -39,6 +60,8 @@ macro_rules! op {
 }
 
 impl Avx2 {
+    x86_text!(helpers);
+
     pub(crate) fn detect() -> Option<Self> {
         cpu::has_avx2().then_some(Avx2(()))
     }
@@ -86,100 +109,6 @@ impl Avx2 {
         })
     }
 
-    /// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
-    #[inline(always)]
-    fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
-        let [[a, b], [c, d]] = group;
-        let mut rounded = [
-            [self.round_number(a), self.round_number(b)],
-            [self.round_number(c), self.round_number(d)],
-        ];
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let [[ra, rb], [rc, rd]] = rounded;
-            rounded = [
-                [self.quiet(ra, a), self.quiet(rb, b)],
-                [self.quiet(rc, c), self.quiet(rd, d)],
-            ];
-        }
-        rounded
-    }
-
-    /// The codes of the magnitudes of two vectors as words, in the order that packing within 128 bits leaves. A NaN
-    /// becomes some code.
-    ///
-    /// The method of `convert::f32_to_f8`. The lower word of the sum has its units; the upper word has the exponent,
-    /// above 7 zeros. One instruction multiplies both words and adds the products: `1 << (7 - MANTISSA)` times the
-    /// code, plus a constant. Nothing overflows, not even for infinities.
-    #[inline(always)]
-    fn f8_words<const MANTISSA: u32, const LEAST: u32>(
-        self,
-        [a, b]: [__m256; 2],
-        most: u32,
-    ) -> __m256i {
-        let unit = 1 << (7 - MANTISSA);
-        // The bits of the sum of zero.
-        let zero = (LEAST + ((23 - MANTISSA) << 23)) >> 16;
-        let [a, b] = [
-            self.f8_sum::<MANTISSA, LEAST>(a),
-            self.f8_sum::<MANTISSA, LEAST>(b),
-        ];
-        op!({
-            let weights = _mm256_set1_epi32(1 << 16 | unit);
-            let words =
-                _mm256_packs_epi32(_mm256_madd_epi16(a, weights), _mm256_madd_epi16(b, weights));
-            let words = _mm256_sub_epi16(words, _mm256_set1_epi16(zero as i16));
-            let most = _mm256_set1_epi16((most as i32 * unit) as i16);
-            _mm256_srl_epi16(
-                _mm256_min_epi16(words, most),
-                _mm_cvtsi32_si128((7 - MANTISSA) as i32),
-            )
-        })
-    }
-
-    /// The sum of the magnitude and a power of two, so large that the sum has the last place of the code.
-    #[inline(always)]
-    fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m256) -> __m256i {
-        op!({
-            let exponent = _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7f80_0000)));
-            let power = _mm256_max_ps(exponent, _mm256_set1_ps(f32::from_bits(LEAST)));
-            // The product is exact, and the sum rounded once.
-            let finer = _mm256_set1_ps((1 << (23 - MANTISSA)) as f32);
-            _mm256_castps_si256(_mm256_fmadd_ps(
-                power,
-                finer,
-                _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
-            ))
-        })
-    }
-
-    /// The larger lanes of two vectors, or the smaller.
-    #[inline(always)]
-    fn extreme<const LARGEST: bool>(self, a: __m256, b: __m256) -> __m256 {
-        if LARGEST {
-            op!(_mm256_max_ps(a, b))
-        } else {
-            op!(_mm256_min_ps(a, b))
-        }
-    }
-
-    /// The extremes of two vectors in half the lanes, alternating.
-    #[inline(always)]
-    fn fold_pair<const LARGEST: bool>(self, a: __m256, b: __m256) -> __m256 {
-        let [even, odd] = self.unzip([a, b]);
-        self.extreme::<LARGEST>(even, odd)
-    }
-
-    /// The extremes of four vectors within each half: one lane of each.
-    #[inline(always)]
-    fn fold<const LARGEST: bool>(self, [a, b, c, d]: [__m256; 4]) -> __m256 {
-        let (ab, cd) = (
-            self.fold_pair::<LARGEST>(a, b),
-            self.fold_pair::<LARGEST>(c, d),
-        );
-        self.fold_pair::<LARGEST>(ab, cd)
-    }
-
     /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
     /// becomes 0. Packs within 128 bits, so the codes are in the order of its lanes.
     #[inline(always)]
@@ -222,15 +151,6 @@ impl Avx2 {
         [number(a), number(b), number(c), number(d)]
     }
 
-    /// Adds to the magnitude.
-    #[inline(always)]
-    fn add_to_magnitude(self, x: __m256, by: f32) -> __m256 {
-        op!({
-            let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
-            _mm256_add_ps(x, _mm256_or_ps(sign, _mm256_set1_ps(by)))
-        })
-    }
-
     /// Appends a bit to negative codes, set where a comparison holds.
     #[inline(always)]
     fn append_bit(self, code: __m256i, holds: __m256) -> __m256i {
@@ -240,13 +160,47 @@ impl Avx2 {
         })
     }
 
-    /// Saturates four vectors of integers to one of bytes, in the order of packing within 128 bits.
+    /// Ones in the lanes of NaNs.
     #[inline(always)]
-    fn pack(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
-        op!(_mm256_packs_epi16(
-            _mm256_packs_epi32(a, b),
-            _mm256_packs_epi32(c, d)
+    fn nan_lanes(self, x: __m256) -> __m256i {
+        op!(castps_si(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)))
+    }
+
+    /// The magnitudes.
+    #[inline(always)]
+    fn abs(self, x: __m256) -> __m256 {
+        op!(_mm256_andnot_ps(set1_ps(-0.0), x))
+    }
+
+    /// The low bytes of words below 256.
+    #[inline(always)]
+    fn low_bytes(self, words: __m256i) -> __m128i {
+        op!(_mm_packus_epi16(
+            _mm256_castsi256_si128(words),
+            _mm256_extracti128_si256::<1>(words),
         ))
+    }
+
+    /// The low bytes of words packed within 128 bits: two pairs of each vector in each half, in the order of the
+    /// vectors.
+    #[inline(always)]
+    fn pairs_in_order(self, words: __m256i) -> [[u8; 8]; 2] {
+        const IN_ORDER: [u8; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
+        must_cast(op!(_mm_shuffle_epi8(
+            self.low_bytes(words),
+            must_cast(IN_ORDER)
+        )))
+    }
+
+    /// The extremes of the lanes of both halves.
+    #[inline(always)]
+    pub(super) fn extreme_halves<const LARGEST: bool>(self, lanes: __m256) -> [f32; 4] {
+        let [low, high]: [__m128; 2] = must_cast(lanes);
+        must_cast(if LARGEST {
+            op!(_mm_max_ps(low, high))
+        } else {
+            op!(_mm_min_ps(low, high))
+        })
     }
 
     /// Restores the order of bytes that were packed within 128 bits.
@@ -316,7 +270,7 @@ impl InstructionSet for Avx2 {
 }
 
 impl Simd for Avx2 {
-    const LANES: usize = 8;
+    x86_text!(Simd);
     // 8 of the 16 registers.
     const GROUPS: usize = 2;
     const PREFETCHES: bool = true;
@@ -326,57 +280,6 @@ impl Simd for Avx2 {
     // Zen 3, in L1: 0.9 of the time.
     const WRITES_HALVES: bool = true;
     const NARROWS_ARITHMETIC_NAN: bool = true;
-    type F32 = __m256;
-    type Chunk<T: Pod> = [T; 8];
-
-    #[inline(always)]
-    fn chunks<T: Pod>(x: &[T]) -> &[[T; 8]] {
-        x.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 8]] {
-        x.as_chunks_mut().0
-    }
-
-    #[inline(always)]
-    fn map<T: Pod, U: Pod>(x: [T; 8], f: impl Fn(T) -> U) -> [U; 8] {
-        x.map(f)
-    }
-
-    #[inline(always)]
-    fn prefetch<T>(self, x: &T) {
-        op!(_mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(x).cast()))
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m256 {
-        op!(_mm256_set1_ps(x))
-    }
-
-    #[inline(always)]
-    fn load_f32(self, x: [f32; 8]) -> __m256 {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_f32(self, x: __m256) -> [f32; 8] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn load_f16(self, [a, b]: [[u16; 8]; 2]) -> [__m256; 2] {
-        op!([_mm256_cvtph_ps(must_cast(a)), _mm256_cvtph_ps(must_cast(b))])
-    }
-
-    #[inline(always)]
-    fn store_f16(self, [a, b]: [__m256; 2]) -> [[u16; 8]; 2] {
-        // 0: to nearest even, regardless of MXCSR.
-        op!([
-            must_cast(_mm256_cvtps_ph::<0>(a)),
-            must_cast(_mm256_cvtps_ph::<0>(b))
-        ])
-    }
 
     #[inline(always)]
     fn load_bf16(self, x: [[u16; 8]; 2]) -> [__m256; 2] {
@@ -399,15 +302,6 @@ impl Simd for Avx2 {
                 must_cast(_mm256_permute4x64_epi64::<0b11_01_10_00>(cd)),
             ]
         })
-    }
-
-    #[inline(always)]
-    fn load_bf16_even_odd(self, x: [[u16; 8]; 2]) -> [__m256; 2] {
-        let x: __m256i = must_cast(x);
-        op!([
-            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(x)),
-            _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-0x1_0000))),
-        ])
     }
 
     #[inline(always)]
@@ -440,36 +334,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: __m256) -> __m256 {
-        op!(_mm256_sqrt_ps(x))
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn swap(self, x: __m256) -> __m256 {
-        op!(_mm256_permute_ps::<0b10_11_00_01>(x))
-    }
-
-    #[inline(always)]
     fn butterfly<const STRIDE: usize>(self, x: __m256) -> __m256 {
         // A product with 1 or -1 is exact: one rounding, and no instruction for the sign.
         op!({
@@ -480,20 +344,6 @@ impl Simd for Avx2 {
             };
             _mm256_fmadd_ps(x, must_cast(const { super::signs::<8>(STRIDE) }), other)
         })
-    }
-
-    #[inline(always)]
-    fn unzip(self, [a, b]: [__m256; 2]) -> [__m256; 2] {
-        // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
-        [
-            op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)),
-            op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)),
-        ]
-    }
-
-    #[inline(always)]
-    fn zip(self, [x, y]: [__m256; 2]) -> [__m256; 2] {
-        op!([_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)])
     }
 
     #[inline(always)]
@@ -509,99 +359,7 @@ impl Simd for Avx2 {
 }
 
 impl SimdQuant for Avx2 {
-    const INTERLEAVES_CODES: bool = true;
-    const GROUPS_OF_ELEMENTS: bool = true;
-
-    #[inline(always)]
-    fn store_f8<const MANTISSA: u32, const LEAST: u32>(
-        self,
-        [a, b, c, d]: [__m256; 4],
-        most: u32,
-    ) -> [[u8; 8]; 4] {
-        let [ab, cd] = [
-            self.f8_words::<MANTISSA, LEAST>([a, b], most),
-            self.f8_words::<MANTISSA, LEAST>([c, d], most),
-        ];
-        let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let nan = self.pack(op!([
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(c, c)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(d, d)),
-            ]));
-            magnitudes = op!(_mm256_and_si256(
-                _mm256_or_si256(magnitudes, nan),
-                _mm256_set1_epi8(0x7f)
-            ));
-        }
-        // Saturation keeps the sign.
-        let signs = self.pack(op!([
-            _mm256_castps_si256(a),
-            _mm256_castps_si256(b),
-            _mm256_castps_si256(c),
-            _mm256_castps_si256(d),
-        ]));
-        self.in_order(op!(_mm256_or_si256(
-            magnitudes,
-            _mm256_and_si256(signs, _mm256_set1_epi8(-0x80)),
-        )))
-    }
-
-    #[inline(always)]
-    fn store_e2m1(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 2] {
-        /// Two pairs of each vector in each half, in the order of the vectors.
-        const IN_ORDER: [u8; 16] = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15];
-        let [ab, cd] = [
-            self.f8_words::<1, E2M1_LEAST>([a, b], 7),
-            self.f8_words::<1, E2M1_LEAST>([c, d], 7),
-        ];
-        let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
-        let mut signs = self.pack(op!([
-            _mm256_castps_si256(a),
-            _mm256_castps_si256(b),
-            _mm256_castps_si256(c),
-            _mm256_castps_si256(d),
-        ]));
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let nan = self.pack(op!([
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(c, c)),
-                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(d, d)),
-            ]));
-            op!({
-                let most = _mm256_and_si256(nan, _mm256_set1_epi8(7));
-                magnitudes = _mm256_or_si256(_mm256_andnot_si256(nan, magnitudes), most);
-                signs = _mm256_andnot_si256(nan, signs);
-            });
-        }
-        op!({
-            let signs = _mm256_and_si256(_mm256_srli_epi16::<4>(signs), _mm256_set1_epi8(8));
-            // The even code, and 16 times the odd one.
-            let pairs = _mm256_maddubs_epi16(
-                _mm256_or_si256(magnitudes, signs),
-                _mm256_set1_epi16(0x1001),
-            );
-            let bytes = _mm_packus_epi16(
-                _mm256_castsi256_si128(pairs),
-                _mm256_extracti128_si256::<1>(pairs),
-            );
-            must_cast(_mm_shuffle_epi8(bytes, must_cast(IN_ORDER)))
-        })
-    }
-
-    #[inline(always)]
-    fn store_u8_even(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
-        // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
-        self.in_order(op!({
-            let ab = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
-            let cd = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
-            _mm256_packus_epi16(ab, cd)
-        }))
-    }
+    x86_text!(SimdQuant);
 
     #[inline(always)]
     fn store_u8_truncated(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
@@ -610,24 +368,6 @@ impl SimdQuant for Avx2 {
             let cd = _mm256_packs_epi32(_mm256_cvttps_epi32(c), _mm256_cvttps_epi32(d));
             _mm256_packus_epi16(ab, cd)
         }))
-    }
-
-    #[inline(always)]
-    fn pack_u4(self, codes: [[u8; 8]; 4]) -> [[u8; 8]; 2] {
-        op!({
-            let codes = _mm256_min_epu8(must_cast(codes), _mm256_set1_epi8(15));
-            // 16 times the even code, and the odd one.
-            let pairs = _mm256_maddubs_epi16(codes, _mm256_set1_epi16(0x0110));
-            must_cast(_mm_packus_epi16(
-                _mm256_castsi256_si128(pairs),
-                _mm256_extracti128_si256::<1>(pairs),
-            ))
-        })
-    }
-
-    #[inline(always)]
-    fn mul_add_f32(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        op!(_mm256_fmadd_ps(a, b, c))
     }
 
     #[inline(always)]
@@ -677,29 +417,6 @@ impl SimdQuant for Avx2 {
             must_cast(codes),
             must_cast([INTERLEAVED; 2])
         )))
-    }
-
-    #[inline(always)]
-    fn max_magnitude(self, a: __m256, x: __m256) -> __m256 {
-        // The second operand, where the two do not compare.
-        op!(_mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x), a))
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: __m256, x: __m256) -> __m256 {
-        // The second operand, where the two do not compare.
-        op!(_mm256_max_ps(x, a))
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: __m256, x: __m256) -> __m256 {
-        op!(_mm256_min_ps(x, a))
-    }
-
-    #[inline(always)]
-    fn truncate(self, x: __m256) -> [i32; 8] {
-        // A NaN becomes the least integer.
-        must_cast(op!(_mm256_cvttps_epi32(x)))
     }
 
     #[inline(always)]
@@ -757,18 +474,7 @@ impl SimdQuant for Avx2 {
 
     #[inline(always)]
     fn extreme_lanes<const LARGEST: bool>(self, x: [__m256; 4]) -> [f32; 4] {
-        let lanes = self.fold::<LARGEST>(x);
-        op!({
-            let (low, high) = (
-                _mm256_castps256_ps128(lanes),
-                _mm256_extractf128_ps::<1>(lanes),
-            );
-            must_cast(if LARGEST {
-                _mm_max_ps(low, high)
-            } else {
-                _mm_min_ps(low, high)
-            })
-        })
+        self.extreme_halves::<LARGEST>(self.fold::<LARGEST>(x))
     }
 
     #[inline(always)]
@@ -781,7 +487,7 @@ impl SimdQuant for Avx2 {
 }
 
 impl SimdSums for Avx2 {
-    type Wide = [__m256d; 2];
+    x86_text!(SimdSums);
 
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [__m256; 4]) -> bool {
@@ -792,32 +498,6 @@ impl SimdSums for Avx2 {
             let infinity = _mm256_set1_epi32(0xfe00_0000_u32 as i32);
             _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_max_epu32(most, infinity), most)) != 0
         })
-    }
-
-    #[inline(always)]
-    fn load_wide(self, x: [f64; 8]) -> [__m256d; 2] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_wide(self, x: [__m256d; 2]) -> [f64; 8] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn unzip_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
-        op!([
-            [_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d)],
-            [_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d)],
-        ])
-    }
-
-    #[inline(always)]
-    fn zip_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
-        op!([
-            [_mm256_unpacklo_pd(a, c), _mm256_unpackhi_pd(a, c)],
-            [_mm256_unpacklo_pd(b, d), _mm256_unpackhi_pd(b, d)],
-        ])
     }
 
     #[inline(always)]
@@ -833,63 +513,10 @@ impl SimdSums for Avx2 {
     fn undo_deinterleaved_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
         self.to_deinterleaved_wide([a, b])
     }
-
-    #[inline(always)]
-    fn widen(self, x: __m256) -> [__m256d; 2] {
-        let [low, high]: [__m128; 2] = must_cast(x);
-        op!([_mm256_cvtps_pd(low), _mm256_cvtps_pd(high)])
-    }
-
-    #[inline(always)]
-    fn load_f32_wide(self, x: [f32; 8]) -> [__m256d; 2] {
-        let [low, high]: [[f32; 4]; 2] = must_cast(x);
-        op!([
-            _mm256_cvtps_pd(must_cast(low)),
-            _mm256_cvtps_pd(must_cast(high))
-        ])
-    }
-
-    #[inline(always)]
-    fn add_cross(
-        self,
-        sums: [__m256d; 2],
-        x: [[__m256d; 2]; 2],
-        g: [[__m256d; 2]; 2],
-    ) -> [__m256d; 2] {
-        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
-        op!([
-            _mm256_add_pd(sums[0], _mm256_fmsub_pd(x1, g2, _mm256_mul_pd(x2, g1))),
-            _mm256_add_pd(sums[1], _mm256_fmsub_pd(y1, h2, _mm256_mul_pd(y2, h1))),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_difference(self, sums: [__m256d; 2], a: __m256, b: __m256) -> [__m256d; 2] {
-        let ([a, c], [b, d]) = (self.widen(a), self.widen(b));
-        op!([
-            _mm256_add_pd(sums[0], _mm256_sub_pd(a, b)),
-            _mm256_add_pd(sums[1], _mm256_sub_pd(c, d)),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_dot(
-        self,
-        sums: [__m256d; 2],
-        x: [[__m256d; 2]; 2],
-        g: [[__m256d; 2]; 2],
-    ) -> [__m256d; 2] {
-        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
-        op!([
-            _mm256_add_pd(sums[0], _mm256_fmadd_pd(x1, g1, _mm256_mul_pd(x2, g2))),
-            _mm256_add_pd(sums[1], _mm256_fmadd_pd(y1, h1, _mm256_mul_pd(y2, h2))),
-        ])
-    }
 }
 
 impl SimdF64 for Avx2 {
-    const F64_LANES: usize = 4;
-    type F64 = __m256d;
+    x86_text!(SimdF64);
 
     #[inline(always)]
     fn load_f64(self, block: &[f64; 8], part: usize) -> __m256d {
@@ -898,10 +525,6 @@ impl SimdF64 for Avx2 {
     #[inline(always)]
     fn store_f64(self, v: __m256d, block: &mut [f64; 8], part: usize) {
         block.as_chunks_mut::<4>().0[part] = must_cast(v);
-    }
-    #[inline(always)]
-    fn splat_f64(self, x: f64) -> __m256d {
-        op!(_mm256_set1_pd(x))
     }
     #[inline(always)]
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> __m256d {
@@ -920,26 +543,6 @@ impl SimdF64 for Avx2 {
             let apart = _mm_cmpneq_ps(_mm256_cvtpd_ps(a), _mm256_cvtpd_ps(b));
             _mm_movemask_ps(apart) as u32
         })
-    }
-    #[inline(always)]
-    fn round_to_f32(self, v: __m256d) -> __m256d {
-        op!(_mm256_cvtps_pd(_mm256_cvtpd_ps(v)))
-    }
-    #[inline(always)]
-    fn sub_f64(self, a: __m256d, b: __m256d) -> __m256d {
-        op!(_mm256_sub_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul_f64(self, a: __m256d, b: __m256d) -> __m256d {
-        op!(_mm256_mul_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-        op!(_mm256_fmadd_pd(a, b, c))
-    }
-    #[inline(always)]
-    fn mul_sub(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
-        op!(_mm256_fmsub_pd(a, b, c))
     }
     #[inline(always)]
     fn quarter_turns(self, quarters: __m256d, cos: __m256d, sin: __m256d) -> (__m256d, __m256d) {

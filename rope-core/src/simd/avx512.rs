@@ -17,11 +17,6 @@
 //! flushes subnormals to zero, which is wrong for 16,711,678 of the 2^32 floats. A group with such a float is rounded
 //! by integers.
 
-#[cfg(target_arch = "x86")]
-use core::arch::x86::*;
-#[cfg(target_arch = "x86_64")]
-use core::arch::x86_64::*;
-
 use core::hint::{black_box, cold_path};
 use core::mem::transmute;
 
@@ -32,6 +27,29 @@ use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::quant::{E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
+use super::x86::arch::*;
+use super::x86::arch::{
+    __m256 as HalfFloats, __m512 as Floats, __m512d as Doubles, __m512i as Integers,
+    _mm512_add_pd as add_pd, _mm512_add_ps as add_ps, _mm512_and_ps as and_ps,
+    _mm512_and_si512 as and_si, _mm512_andnot_si512 as andnot_si, _mm512_castps_si512 as castps_si,
+    _mm512_castsi512_ps as castsi_ps, _mm512_cvtpd_ps as cvtpd_ps, _mm512_cvtph_ps as cvtph_ps,
+    _mm512_cvtps_epi32 as cvtps_epi32, _mm512_cvtps_pd as cvtps_pd, _mm512_cvtps_ph as cvtps_ph,
+    _mm512_cvttps_epi32 as cvttps_epi32, _mm512_div_ps as div_ps, _mm512_fmadd_pd as fmadd_pd,
+    _mm512_fmadd_ps as fmadd_ps, _mm512_fmsub_pd as fmsub_pd, _mm512_madd_epi16 as madd_epi16,
+    _mm512_maddubs_epi16 as maddubs_epi16, _mm512_max_ps as max_ps, _mm512_min_epi16 as min_epi16,
+    _mm512_min_epu8 as min_epu8, _mm512_min_ps as min_ps, _mm512_mul_pd as mul_pd,
+    _mm512_mul_ps as mul_ps, _mm512_or_ps as or_ps, _mm512_or_si512 as or_si,
+    _mm512_packs_epi16 as packs_epi16, _mm512_packs_epi32 as packs_epi32,
+    _mm512_packus_epi16 as packus_epi16, _mm512_permute_ps as permute_ps,
+    _mm512_set1_epi8 as set1_epi8, _mm512_set1_epi16 as set1_epi16,
+    _mm512_set1_epi32 as set1_epi32, _mm512_set1_pd as set1_pd, _mm512_set1_ps as set1_ps,
+    _mm512_shuffle_ps as shuffle_ps, _mm512_slli_epi32 as slli_epi32, _mm512_sqrt_ps as sqrt_ps,
+    _mm512_srl_epi16 as srl_epi16, _mm512_srli_epi16 as srli_epi16, _mm512_sub_epi16 as sub_epi16,
+    _mm512_sub_pd as sub_pd, _mm512_sub_ps as sub_ps, _mm512_unpackhi_pd as unpackhi_pd,
+    _mm512_unpackhi_ps as unpackhi_ps, _mm512_unpacklo_pd as unpacklo_pd,
+    _mm512_unpacklo_ps as unpacklo_ps,
+};
+use super::x86::x86_text;
 use super::{CacheLine, InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// The proof that the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`. It holds the token
@@ -47,6 +65,9 @@ pub(crate) struct Token<const BF16: bool> {
 pub(crate) type Avx512 = Token<false>;
 pub(crate) type Avx512Bf16 = Token<true>;
 
+/// f32 lanes of a vector.
+const LANES: usize = 16;
+
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
@@ -57,6 +78,8 @@ macro_rules! op {
 }
 
 impl<const BF16: bool> Token<BF16> {
+    x86_text!(helpers);
+
     pub(crate) fn detect() -> Option<Self> {
         let found = if BF16 {
             cpu::has_avx512_bf16()
@@ -173,69 +196,6 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
-    #[inline(always)]
-    fn round_bf16(self, group: [[__m512; 2]; 2]) -> [[__m512i; 2]; 2] {
-        let [[a, b], [c, d]] = group;
-        let mut rounded = [
-            [self.round_number(a), self.round_number(b)],
-            [self.round_number(c), self.round_number(d)],
-        ];
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let [[ra, rb], [rc, rd]] = rounded;
-            rounded = [
-                [self.quiet(ra, a), self.quiet(rb, b)],
-                [self.quiet(rc, c), self.quiet(rd, d)],
-            ];
-        }
-        rounded
-    }
-
-    /// The codes of the magnitudes of two vectors as words, in the order that packing within 128 bits leaves. A NaN
-    /// becomes some code.
-    ///
-    /// As `convert::f32_to_f8`: the units of the sum are in the lower word of its bits, and the exponent in the upper,
-    /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
-    /// constant. Nothing overflows, up to infinities.
-    #[inline(always)]
-    fn f8_words<const MANTISSA: u32, const LEAST: u32>(
-        self,
-        [a, b]: [__m512; 2],
-        most: u32,
-    ) -> __m512i {
-        let unit = 1 << (7 - MANTISSA);
-        // The bits of the sum of zero.
-        let zero = (LEAST + ((23 - MANTISSA) << 23)) >> 16;
-        let [a, b] = [
-            self.f8_sum::<MANTISSA, LEAST>(a),
-            self.f8_sum::<MANTISSA, LEAST>(b),
-        ];
-        op!({
-            let weights = _mm512_set1_epi32(1 << 16 | unit);
-            let words =
-                _mm512_packs_epi32(_mm512_madd_epi16(a, weights), _mm512_madd_epi16(b, weights));
-            let words = _mm512_sub_epi16(words, _mm512_set1_epi16(zero as i16));
-            let most = _mm512_set1_epi16((most as i32 * unit) as i16);
-            _mm512_srl_epi16(
-                _mm512_min_epi16(words, most),
-                _mm_cvtsi32_si128((7 - MANTISSA) as i32),
-            )
-        })
-    }
-
-    /// The sum of the magnitude and a power of two, so large that the sum has the last place of the code.
-    #[inline(always)]
-    fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m512) -> __m512i {
-        op!({
-            let exponent = _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f80_0000)));
-            let power = _mm512_max_ps(exponent, _mm512_set1_ps(f32::from_bits(LEAST)));
-            // The product is exact, and the sum rounded once.
-            let finer = _mm512_set1_ps((1 << (23 - MANTISSA)) as f32);
-            _mm512_castps_si512(_mm512_fmadd_ps(power, finer, _mm512_abs_ps(x)))
-        })
-    }
-
     /// Converts numbers to integers, rounded (ties to even) or truncated. A number above 127 becomes 127, and one below
     /// the range of `i32` the least `i32`.
     #[inline(always)]
@@ -265,49 +225,32 @@ impl<const BF16: bool> Token<BF16> {
         ])
     }
 
-    /// Adds to the magnitude.
+    /// Ones in the lanes of NaNs.
     #[inline(always)]
-    fn add_to_magnitude(self, x: __m512, by: f32) -> __m512 {
-        op!({
-            let sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0));
-            _mm512_add_ps(x, _mm512_or_ps(sign, _mm512_set1_ps(by)))
-        })
+    fn nan_lanes(self, x: __m512) -> __m512i {
+        op!(_mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)))
     }
 
-    /// The larger lanes of two vectors, or the smaller.
+    /// The magnitudes.
     #[inline(always)]
-    fn extreme<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
-        if LARGEST {
-            op!(_mm512_max_ps(a, b))
-        } else {
-            op!(_mm512_min_ps(a, b))
-        }
+    fn abs(self, x: __m512) -> __m512 {
+        op!(_mm512_abs_ps(x))
     }
 
-    /// The extremes of two vectors in half the lanes, alternating.
+    /// The low bytes of words.
     #[inline(always)]
-    fn fold_pair<const LARGEST: bool>(self, a: __m512, b: __m512) -> __m512 {
-        let [even, odd] = self.unzip([a, b]);
-        self.extreme::<LARGEST>(even, odd)
+    fn low_bytes(self, words: __m512i) -> __m256i {
+        op!(_mm512_cvtepi16_epi8(words))
     }
 
-    /// The extremes of four vectors within each quarter: one lane of each.
+    /// The low bytes of words packed within 128 bits: four pairs of each vector, in the order of the vectors.
     #[inline(always)]
-    fn fold<const LARGEST: bool>(self, [a, b, c, d]: [__m512; 4]) -> __m512 {
-        let (ab, cd) = (
-            self.fold_pair::<LARGEST>(a, b),
-            self.fold_pair::<LARGEST>(c, d),
-        );
-        self.fold_pair::<LARGEST>(ab, cd)
-    }
-
-    /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
-    #[inline(always)]
-    fn pack(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
-        op!(_mm512_packs_epi16(
-            _mm512_packs_epi32(a, b),
-            _mm512_packs_epi32(c, d)
-        ))
+    fn pairs_in_order(self, words: __m512i) -> [[u8; 16]; 2] {
+        const IN_ORDER: [u16; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+        must_cast(op!(_mm256_permutexvar_epi16(
+            must_cast(IN_ORDER),
+            self.low_bytes(words)
+        )))
     }
 
     /// Bytes that were packed within 128 bits, in order.
@@ -441,7 +384,7 @@ impl<const BF16: bool> InstructionSet for Token<BF16> {
 }
 
 impl<const BF16: bool> Simd for Token<BF16> {
-    const LANES: usize = 16;
+    x86_text!(Simd);
     // A head of 128 channels. Larger heads take more passes: 8 of some 80 instructions per head, for a tenth less code.
     const GROUPS: usize = 2;
     // 16 of the 32 registers.
@@ -453,57 +396,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
     const WRITES_HALVES: bool = true;
     // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
     const PREFETCHES_HEADS: bool = true;
-    type F32 = __m512;
-    type Chunk<T: Pod> = [T; 16];
-
-    #[inline(always)]
-    fn chunks<T: Pod>(x: &[T]) -> &[[T; 16]] {
-        x.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 16]] {
-        x.as_chunks_mut().0
-    }
-
-    #[inline(always)]
-    fn map<T: Pod, U: Pod>(x: [T; 16], f: impl Fn(T) -> U) -> [U; 16] {
-        x.map(f)
-    }
-
-    #[inline(always)]
-    fn prefetch<T>(self, x: &T) {
-        op!(_mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(x).cast()))
-    }
-
-    #[inline(always)]
-    fn splat(self, x: f32) -> __m512 {
-        op!(_mm512_set1_ps(x))
-    }
-
-    #[inline(always)]
-    fn load_f32(self, x: [f32; 16]) -> __m512 {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_f32(self, x: __m512) -> [f32; 16] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn load_f16(self, [a, b]: [[u16; 16]; 2]) -> [__m512; 2] {
-        op!([_mm512_cvtph_ps(must_cast(a)), _mm512_cvtph_ps(must_cast(b))])
-    }
-
-    #[inline(always)]
-    fn store_f16(self, [a, b]: [__m512; 2]) -> [[u16; 16]; 2] {
-        // 0: to nearest even, regardless of MXCSR.
-        op!([
-            must_cast(_mm512_cvtps_ph::<0>(a)),
-            must_cast(_mm512_cvtps_ph::<0>(b))
-        ])
-    }
 
     #[inline(always)]
     fn load_bf16(self, x: [[u16; 16]; 2]) -> [__m512; 2] {
@@ -544,15 +436,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn load_bf16_even_odd(self, x: [[u16; 16]; 2]) -> [__m512; 2] {
-        let x: __m512i = must_cast(x);
-        op!([
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x)),
-            _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-0x1_0000))),
-        ])
-    }
-
-    #[inline(always)]
     fn store_bf16_even_odd(self, group: [[__m512; 2]; 2]) -> [[[u16; 16]; 2]; 2] {
         if BF16 {
             let [ab, cd] = self.pack_bf16(group);
@@ -579,36 +462,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: __m512) -> __m512 {
-        op!(_mm512_sqrt_ps(x))
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn swap(self, x: __m512) -> __m512 {
-        op!(_mm512_permute_ps::<0b10_11_00_01>(x))
-    }
-
-    #[inline(always)]
     fn butterfly<const STRIDE: usize>(self, x: __m512) -> __m512 {
         // As in `avx2.rs`.
         op!({
@@ -620,20 +473,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
             };
             _mm512_fmadd_ps(x, must_cast(const { super::signs::<16>(STRIDE) }), other)
         })
-    }
-
-    #[inline(always)]
-    fn unzip(self, [a, b]: [__m512; 2]) -> [__m512; 2] {
-        // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
-        [
-            op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
-            op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
-        ]
-    }
-
-    #[inline(always)]
-    fn zip(self, [x, y]: [__m512; 2]) -> [__m512; 2] {
-        op!([_mm512_unpacklo_ps(x, y), _mm512_unpackhi_ps(x, y)])
     }
 
     #[inline(always)]
@@ -656,96 +495,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
 }
 
 impl<const BF16: bool> SimdQuant for Token<BF16> {
-    const INTERLEAVES_CODES: bool = true;
-    const GROUPS_OF_ELEMENTS: bool = true;
-
-    #[inline(always)]
-    fn store_f8<const MANTISSA: u32, const LEAST: u32>(
-        self,
-        [a, b, c, d]: [__m512; 4],
-        most: u32,
-    ) -> [[u8; 16]; 4] {
-        let [ab, cd] = [
-            self.f8_words::<MANTISSA, LEAST>([a, b], most),
-            self.f8_words::<MANTISSA, LEAST>([c, d], most),
-        ];
-        let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let nan = self.pack(op!([
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(b, b)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, c)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(d, d)),
-            ]));
-            magnitudes = op!(_mm512_and_si512(
-                _mm512_or_si512(magnitudes, nan),
-                _mm512_set1_epi8(0x7f)
-            ));
-        }
-        // Saturation keeps the sign.
-        let signs = self.pack(op!([
-            _mm512_castps_si512(a),
-            _mm512_castps_si512(b),
-            _mm512_castps_si512(c),
-            _mm512_castps_si512(d),
-        ]));
-        self.in_order(op!(_mm512_or_si512(
-            magnitudes,
-            _mm512_and_si512(signs, _mm512_set1_epi8(-0x80)),
-        )))
-    }
-
-    #[inline(always)]
-    fn store_e2m1(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 2] {
-        /// Four pairs of each vector, in the order of the vectors.
-        const IN_ORDER: [u16; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
-        let [ab, cd] = [
-            self.f8_words::<1, E2M1_LEAST>([a, b], 7),
-            self.f8_words::<1, E2M1_LEAST>([c, d], 7),
-        ];
-        let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
-        let mut signs = self.pack(op!([
-            _mm512_castps_si512(a),
-            _mm512_castps_si512(b),
-            _mm512_castps_si512(c),
-            _mm512_castps_si512(d),
-        ]));
-        if self.nan_in_four([a, b, c, d]) {
-            cold_path();
-            let nan = self.pack(op!([
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(b, b)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, c)),
-                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(d, d)),
-            ]));
-            op!({
-                let most = _mm512_and_si512(nan, _mm512_set1_epi8(7));
-                magnitudes = _mm512_or_si512(_mm512_andnot_si512(nan, magnitudes), most);
-                signs = _mm512_andnot_si512(nan, signs);
-            });
-        }
-        op!({
-            let signs = _mm512_and_si512(_mm512_srli_epi16::<4>(signs), _mm512_set1_epi8(8));
-            // The even code, and 16 times the odd one.
-            let pairs = _mm512_maddubs_epi16(
-                _mm512_or_si512(magnitudes, signs),
-                _mm512_set1_epi16(0x1001),
-            );
-            let bytes = _mm512_cvtepi16_epi8(pairs);
-            must_cast(_mm256_permutexvar_epi16(must_cast(IN_ORDER), bytes))
-        })
-    }
-
-    #[inline(always)]
-    fn store_u8_even(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
-        // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
-        self.in_order(op!({
-            let ab = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
-            let cd = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
-            _mm512_packus_epi16(ab, cd)
-        }))
-    }
+    x86_text!(SimdQuant);
 
     #[inline(always)]
     fn store_u8_truncated(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
@@ -754,21 +504,6 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
             let cd = _mm512_packs_epi32(_mm512_cvttps_epi32(c), _mm512_cvttps_epi32(d));
             _mm512_packus_epi16(ab, cd)
         }))
-    }
-
-    #[inline(always)]
-    fn pack_u4(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 2] {
-        op!({
-            let codes = _mm512_min_epu8(must_cast(codes), _mm512_set1_epi8(15));
-            // 16 times the even code, and the odd one.
-            let pairs = _mm512_maddubs_epi16(codes, _mm512_set1_epi16(0x0110));
-            must_cast(_mm512_cvtepi16_epi8(pairs))
-        })
-    }
-
-    #[inline(always)]
-    fn mul_add_f32(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        op!(_mm512_fmadd_ps(a, b, c))
     }
 
     #[inline(always)]
@@ -801,29 +536,6 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
             let halves = _mm512_permutexvar_epi64(must_cast(HALVES), must_cast(codes));
             must_cast(_mm512_shuffle_epi8(halves, must_cast([INTERLEAVED; 4])))
         })
-    }
-
-    #[inline(always)]
-    fn max_magnitude(self, a: __m512, x: __m512) -> __m512 {
-        // The second operand, where the two do not compare.
-        op!(_mm512_max_ps(_mm512_abs_ps(x), a))
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: __m512, x: __m512) -> __m512 {
-        // The second operand, where the two do not compare.
-        op!(_mm512_max_ps(x, a))
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: __m512, x: __m512) -> __m512 {
-        op!(_mm512_min_ps(x, a))
-    }
-
-    #[inline(always)]
-    fn truncate(self, x: __m512) -> [i32; 16] {
-        // A NaN becomes the least integer.
-        must_cast(op!(_mm512_cvttps_epi32(x)))
     }
 
     #[inline(always)]
@@ -871,27 +583,13 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
 
     #[inline(always)]
     fn extreme_lanes<const LARGEST: bool>(self, x: [__m512; 4]) -> [f32; 4] {
-        let lanes = self.fold::<LARGEST>(x);
-        op!({
-            let (low, high) = (
-                _mm512_castps512_ps256(lanes),
-                _mm512_extractf32x8_ps::<1>(lanes),
-            );
-            let lanes = if LARGEST {
-                _mm256_max_ps(low, high)
-            } else {
-                _mm256_min_ps(low, high)
-            };
-            let (low, high) = (
-                _mm256_castps256_ps128(lanes),
-                _mm256_extractf128_ps::<1>(lanes),
-            );
-            must_cast(if LARGEST {
-                _mm_max_ps(low, high)
-            } else {
-                _mm_min_ps(low, high)
-            })
-        })
+        let [low, high]: [__m256; 2] = must_cast(self.fold::<LARGEST>(x));
+        let lanes = if LARGEST {
+            op!(_mm256_max_ps(low, high))
+        } else {
+            op!(_mm256_min_ps(low, high))
+        };
+        self.narrower.extreme_halves::<LARGEST>(lanes)
     }
 
     #[inline(always)]
@@ -904,7 +602,7 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
 }
 
 impl<const BF16: bool> SimdSums for Token<BF16> {
-    type Wide = [__m512d; 2];
+    x86_text!(SimdSums);
 
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [__m512; 4]) -> bool {
@@ -924,32 +622,6 @@ impl<const BF16: bool> SimdSums for Token<BF16> {
     }
 
     #[inline(always)]
-    fn load_wide(self, x: [f64; 16]) -> [__m512d; 2] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_wide(self, x: [__m512d; 2]) -> [f64; 16] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn unzip_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
-        op!([
-            [_mm512_unpacklo_pd(a, b), _mm512_unpacklo_pd(c, d)],
-            [_mm512_unpackhi_pd(a, b), _mm512_unpackhi_pd(c, d)],
-        ])
-    }
-
-    #[inline(always)]
-    fn zip_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
-        op!([
-            [_mm512_unpacklo_pd(a, c), _mm512_unpackhi_pd(a, c)],
-            [_mm512_unpacklo_pd(b, d), _mm512_unpackhi_pd(b, d)],
-        ])
-    }
-
-    #[inline(always)]
     fn to_deinterleaved_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
         op!([
             _mm512_permutexvar_pd(must_cast(ORDER), a),
@@ -964,63 +636,10 @@ impl<const BF16: bool> SimdSums for Token<BF16> {
             _mm512_permutexvar_pd(must_cast(UNORDER), b),
         ])
     }
-
-    #[inline(always)]
-    fn widen(self, x: __m512) -> [__m512d; 2] {
-        let [low, high]: [__m256; 2] = must_cast(x);
-        op!([_mm512_cvtps_pd(low), _mm512_cvtps_pd(high)])
-    }
-
-    #[inline(always)]
-    fn load_f32_wide(self, x: [f32; 16]) -> [__m512d; 2] {
-        let [low, high]: [[f32; 8]; 2] = must_cast(x);
-        op!([
-            _mm512_cvtps_pd(must_cast(low)),
-            _mm512_cvtps_pd(must_cast(high))
-        ])
-    }
-
-    #[inline(always)]
-    fn add_cross(
-        self,
-        sums: [__m512d; 2],
-        x: [[__m512d; 2]; 2],
-        g: [[__m512d; 2]; 2],
-    ) -> [__m512d; 2] {
-        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
-        op!([
-            _mm512_add_pd(sums[0], _mm512_fmsub_pd(x1, g2, _mm512_mul_pd(x2, g1))),
-            _mm512_add_pd(sums[1], _mm512_fmsub_pd(y1, h2, _mm512_mul_pd(y2, h1))),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_difference(self, sums: [__m512d; 2], a: __m512, b: __m512) -> [__m512d; 2] {
-        let ([a, c], [b, d]) = (self.widen(a), self.widen(b));
-        op!([
-            _mm512_add_pd(sums[0], _mm512_sub_pd(a, b)),
-            _mm512_add_pd(sums[1], _mm512_sub_pd(c, d)),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_dot(
-        self,
-        sums: [__m512d; 2],
-        x: [[__m512d; 2]; 2],
-        g: [[__m512d; 2]; 2],
-    ) -> [__m512d; 2] {
-        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
-        op!([
-            _mm512_add_pd(sums[0], _mm512_fmadd_pd(x1, g1, _mm512_mul_pd(x2, g2))),
-            _mm512_add_pd(sums[1], _mm512_fmadd_pd(y1, h1, _mm512_mul_pd(y2, h2))),
-        ])
-    }
 }
 
 impl<const BF16: bool> SimdF64 for Token<BF16> {
-    const F64_LANES: usize = 8;
-    type F64 = __m512d;
+    x86_text!(SimdF64);
 
     #[inline(always)]
     fn load_f64(self, block: &[f64; 8], _: usize) -> __m512d {
@@ -1029,10 +648,6 @@ impl<const BF16: bool> SimdF64 for Token<BF16> {
     #[inline(always)]
     fn store_f64(self, v: __m512d, block: &mut [f64; 8], _: usize) {
         *block = must_cast(v);
-    }
-    #[inline(always)]
-    fn splat_f64(self, x: f64) -> __m512d {
-        op!(_mm512_set1_pd(x))
     }
     #[inline(always)]
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], _: usize) -> __m512d {
@@ -1051,26 +666,6 @@ impl<const BF16: bool> SimdF64 for Token<BF16> {
             let (a, b) = (_mm512_cvtpd_ps(a), _mm512_cvtpd_ps(b));
             _mm256_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b).into()
         })
-    }
-    #[inline(always)]
-    fn round_to_f32(self, v: __m512d) -> __m512d {
-        op!(_mm512_cvtps_pd(_mm512_cvtpd_ps(v)))
-    }
-    #[inline(always)]
-    fn sub_f64(self, a: __m512d, b: __m512d) -> __m512d {
-        op!(_mm512_sub_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul_f64(self, a: __m512d, b: __m512d) -> __m512d {
-        op!(_mm512_mul_pd(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: __m512d, b: __m512d, c: __m512d) -> __m512d {
-        op!(_mm512_fmadd_pd(a, b, c))
-    }
-    #[inline(always)]
-    fn mul_sub(self, a: __m512d, b: __m512d, c: __m512d) -> __m512d {
-        op!(_mm512_fmsub_pd(a, b, c))
     }
     /// `vptestmq`, two blends, two shifts, and `vpternlogq` for `value ^ (quarters & sign)`.
     #[inline(always)]

@@ -106,16 +106,6 @@ impl Simd for Neon {
     type Chunk<T: Pod> = [T; 4];
 
     #[inline(always)]
-    fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
-        x.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 4]] {
-        x.as_chunks_mut().0
-    }
-
-    #[inline(always)]
     fn map<T: Pod, U: Pod>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
         x.map(f)
     }
@@ -123,16 +113,6 @@ impl Simd for Neon {
     #[inline(always)]
     fn splat(self, x: f32) -> float32x4_t {
         op!(vdupq_n_f32(x))
-    }
-
-    #[inline(always)]
-    fn load_f32(self, x: [f32; 4]) -> float32x4_t {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_f32(self, x: float32x4_t) -> [f32; 4] {
-        must_cast(x)
     }
 
     #[inline(always)]
@@ -254,16 +234,6 @@ impl Simd for Neon {
     fn zip(self, [x, y]: [float32x4_t; 2]) -> [float32x4_t; 2] {
         op!([vzip1q_f32(x, y), vzip2q_f32(x, y)])
     }
-
-    #[inline(always)]
-    fn to_deinterleaved(self, x: float32x4_t) -> float32x4_t {
-        x
-    }
-
-    #[inline(always)]
-    fn undo_deinterleaved(self, x: float32x4_t) -> float32x4_t {
-        x
-    }
 }
 
 impl SimdQuant for Neon {
@@ -334,16 +304,6 @@ impl SimdSums for Neon {
     }
 
     #[inline(always)]
-    fn load_wide(self, x: [f64; 4]) -> [float64x2_t; 2] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
-    fn store_wide(self, x: [float64x2_t; 2]) -> [f64; 4] {
-        must_cast(x)
-    }
-
-    #[inline(always)]
     fn unzip_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
         op!([
             [vuzp1q_f64(a, b), vuzp1q_f64(c, d)],
@@ -362,11 +322,6 @@ impl SimdSums for Neon {
     #[inline(always)]
     fn widen(self, x: float32x4_t) -> [float64x2_t; 2] {
         op!([vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)])
-    }
-
-    #[inline(always)]
-    fn load_f32_wide(self, x: [f32; 4]) -> [float64x2_t; 2] {
-        self.widen(must_cast(x))
     }
 
     #[inline(always)]

@@ -80,16 +80,6 @@ impl Simd for Portable {
     type Chunk<T: Pod> = [T; 4];
 
     #[inline(always)]
-    fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
-        x.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 4]] {
-        x.as_chunks_mut().0
-    }
-
-    #[inline(always)]
     fn map<T: Pod, U: Pod>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
         x.map(f)
     }
@@ -97,16 +87,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn splat(self, x: f32) -> f32x4 {
         f32x4::new([x, x, x, x])
-    }
-
-    #[inline(always)]
-    fn load_f32(self, x: [f32; 4]) -> f32x4 {
-        f32x4::new(x)
-    }
-
-    #[inline(always)]
-    fn store_f32(self, x: f32x4) -> [f32; 4] {
-        x.to_array()
     }
 
     /// As `convert::f16_to_f32`, on integers of 16 bits, eight lanes at a time, up to the product. The arithmetic shift
@@ -228,16 +208,6 @@ impl Simd for Portable {
     fn zip(self, [x, y]: [f32x4; 2]) -> [f32x4; 2] {
         [x.unpack_lo(y), x.unpack_hi(y)]
     }
-
-    #[inline(always)]
-    fn to_deinterleaved(self, x: f32x4) -> f32x4 {
-        x
-    }
-
-    #[inline(always)]
-    fn undo_deinterleaved(self, x: f32x4) -> f32x4 {
-        x
-    }
 }
 
 impl SimdQuant for Portable {
@@ -285,16 +255,6 @@ impl SimdSums for Portable {
         let [a, b, c, d] = four!(I => four!(J => !x[I][J].is_normal()));
         let [a, b, c, d] = four!(I => a[I] | b[I] | c[I] | d[I]);
         a | b | c | d
-    }
-
-    #[inline(always)]
-    fn load_wide(self, x: [f64; 4]) -> f64x4 {
-        f64x4::new(x)
-    }
-
-    #[inline(always)]
-    fn store_wide(self, x: f64x4) -> [f64; 4] {
-        x.to_array()
     }
 
     #[inline(always)]

@@ -39,16 +39,6 @@ impl Simd for Scalar {
     type Chunk<T: Pod> = [T; 1];
 
     #[inline(always)]
-    fn chunks<T: Pod>(x: &[T]) -> &[[T; 1]] {
-        x.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 1]] {
-        x.as_chunks_mut().0
-    }
-
-    #[inline(always)]
     fn map<T: Pod, U: Pod>([x]: [T; 1], f: impl Fn(T) -> U) -> [U; 1] {
         [f(x)]
     }
@@ -56,16 +46,6 @@ impl Simd for Scalar {
     #[inline(always)]
     fn splat(self, x: f32) -> f32 {
         x
-    }
-
-    #[inline(always)]
-    fn load_f32(self, [x]: [f32; 1]) -> f32 {
-        x
-    }
-
-    #[inline(always)]
-    fn store_f32(self, x: f32) -> [f32; 1] {
-        [x]
     }
 
     #[inline(always)]
@@ -152,16 +132,6 @@ impl Simd for Scalar {
     fn zip(self, xy: [f32; 2]) -> [f32; 2] {
         xy
     }
-
-    #[inline(always)]
-    fn to_deinterleaved(self, x: f32) -> f32 {
-        x
-    }
-
-    #[inline(always)]
-    fn undo_deinterleaved(self, x: f32) -> f32 {
-        x
-    }
 }
 
 impl SimdQuant for Scalar {
@@ -201,16 +171,6 @@ impl SimdSums for Scalar {
     }
 
     #[inline(always)]
-    fn load_wide(self, [x]: [f64; 1]) -> f64 {
-        x
-    }
-
-    #[inline(always)]
-    fn store_wide(self, x: f64) -> [f64; 1] {
-        [x]
-    }
-
-    #[inline(always)]
     fn unzip_wide(self, x: [f64; 2]) -> [f64; 2] {
         x
     }
@@ -222,11 +182,6 @@ impl SimdSums for Scalar {
 
     #[inline(always)]
     fn widen(self, x: f32) -> f64 {
-        x.into()
-    }
-
-    #[inline(always)]
-    fn load_f32_wide(self, [x]: [f32; 1]) -> f64 {
         x.into()
     }
 

@@ -1,5 +1,7 @@
 //! The operations that sum gradients.
 
+use bytemuck::{Pod, must_cast};
+
 use super::Simd;
 
 /// The operations of gradients: products of f32 numbers, which are exact as doubles, and sums of them.
@@ -8,15 +10,21 @@ pub(crate) trait SimdSums: Simd {
     const BACKWARD: bool = true;
 
     /// `LANES` f64 lanes.
-    type Wide: Copy;
+    type Wide: Pod;
 
     /// Returns true if a lane is a zero, a subnormal, an infinity or a NaN.
     fn any_not_normal(self, x: [Self::F32; 4]) -> bool;
 
     /// Loads an array into registers.
-    fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide;
+    #[inline(always)]
+    fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide {
+        must_cast(x)
+    }
     /// Stores registers as an array.
-    fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64>;
+    #[inline(always)]
+    fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64> {
+        must_cast(x)
+    }
     /// Separates alternating doubles into first and second members, in the cheapest order of lanes.
     fn unzip_wide(self, ab: [Self::Wide; 2]) -> [Self::Wide; 2];
     /// Undoes `unzip_wide`.
@@ -34,7 +42,10 @@ pub(crate) trait SimdSums: Simd {
     /// Converts the lanes to doubles.
     fn widen(self, x: Self::F32) -> Self::Wide;
     /// Converts an array to doubles: x86 spreads lanes during a load, where registers need a shuffle each.
-    fn load_f32_wide(self, x: Self::Chunk<f32>) -> Self::Wide;
+    #[inline(always)]
+    fn load_f32_wide(self, x: Self::Chunk<f32>) -> Self::Wide {
+        self.widen(self.load_f32(x))
+    }
     /// Returns `sums + (x1 g2 - x2 g1)`. The products of former f32 numbers are exact; the difference and the sum are
     /// each rounded.
     fn add_cross(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
