@@ -772,7 +772,12 @@ fn positions_of_text_are_refused_on_several_axes() {
         let error = Error::Positions(PositionsError::PerAxis { given, axes: 2 });
         assert_eq!(two.at(positions).err(), Some(error));
         assert_eq!(two.rows(positions).err(), Some(error));
-        let text = format!("{given} positions are not one per axis for each token on 2 axes");
+        let positions = if given == 1 {
+            "position is"
+        } else {
+            "positions are"
+        };
+        let text = format!("{given} {positions} not one per axis for each token on 2 axes");
         assert!(error.to_string().starts_with(&text), "{error}");
     }
     let grid = Positions::axis_major(&ids);
