@@ -118,7 +118,7 @@ errors! {
         given: usize,
         /// The required number.
         needed: usize,
-    }: Shape => |f| write!(f, "{name} has {}, but {} needed", Count(given, "numbers"), Are(needed)),
+    }: Shape => |f| write!(f, "{name} has {}, but {needed} {} needed", Count(given, "numbers"), Are(needed)),
     /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
     /// [`CacheMut::coded_with_scales`](crate::cache::CacheMut::coded_with_scales): the caller's storage is too short.
     Storage {
@@ -130,7 +130,7 @@ errors! {
         needed: usize,
     }: Capacity => |f| {
         let were = if given == 1 { "was" } else { "were" };
-        write!(f, "{} {were} given, but {} needed", Count(given, what), Are(needed))
+        write!(f, "{} {were} given, but {needed} {} needed", Count(given, what), Are(needed))
     },
     /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
     /// Nothing has been allocated.

@@ -1,4 +1,4 @@
-//! Numbers before a noun or a verb.
+//! Nouns and verbs of numbers.
 
 use core::fmt;
 
@@ -17,14 +17,11 @@ impl fmt::Display for Count {
     }
 }
 
-/// A number and its verb: `1 is`, `2 are`.
+/// The verb of a number of things: `is` or `are`.
 pub(super) struct Are(pub(super) usize);
 
 impl fmt::Display for Are {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            1 => f.write_str("1 is"),
-            number => write!(f, "{number} are"),
-        }
+        f.write_str(if self.0 == 1 { "is" } else { "are" })
     }
 }

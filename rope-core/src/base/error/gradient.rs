@@ -60,7 +60,7 @@ errors! {
         given: usize,
         /// The required extent.
         needed: usize,
-    }: Shape => |f| write!(f, "the gradients have {}, but {} required", Count(given, what), Are(needed)),
+    }: Shape => |f| write!(f, "the gradients have {}, but {needed} {} required", Count(given, what), Are(needed)),
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {

@@ -1,6 +1,6 @@
 //! Lists of positions.
 
-use super::count::Count;
+use super::count::{Are, Count};
 
 errors! {
     /// A list of positions.
@@ -28,7 +28,7 @@ errors! {
         "{} {} not one per axis for each token on {}; give those of all axes to Positions::axis_major or \
          Positions::token_major",
         Count(given, "positions"),
-        if given == 1 { "is" } else { "are" },
+        Are(given),
         Count(axes, "axes")
     ),
     /// [`DualChunk::positions`](crate::dual_chunk::DualChunk::positions): not one integer per token.

@@ -1,6 +1,6 @@
 //! Rows of cos and sin.
 
-use super::count::Count;
+use super::count::{Are, Count};
 
 errors! {
     /// Rows of cos and sin: their values, their number, or what they are used for.
@@ -164,8 +164,8 @@ errors! {
         /// Heads that they are to be for.
         heads: usize,
     }: Shape => |f| {
-        let (rows, required) = (Count(rows, "heads"), if heads == 1 { "is" } else { "are" });
-        write!(f, "the rows are per head, for {rows}, but {} {required} required", Count(heads, "heads"))
+        let (rows, required) = (Count(rows, "heads"), Count(heads, "heads"));
+        write!(f, "the rows are per head, for {rows}, but {required} {} required", Are(heads))
     },
     /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
     /// rotation of other sequences, as a table, or by a range across them.
