@@ -159,14 +159,8 @@ pub fn decode_q8_0(block: &[u8; 34]) -> [f32; 32] {
     std::array::from_fn(|index| f32::from(block[2 + index] as i8) * scale)
 }
 
-/// All block formats: ggml's and OpenVINO's.
-pub const BLOCKS: [&BlockFormat; 12] = [
-    BlockFormat::Q8_0,
-    BlockFormat::Q4_0,
-    BlockFormat::Q4_1,
-    BlockFormat::Q5_0,
-    BlockFormat::Q5_1,
-    BlockFormat::IQ4_NL,
+/// OpenVINO's block formats.
+pub const OPENVINO: [&BlockFormat; 6] = [
     BlockFormat::U8_IN_32,
     BlockFormat::U8_IN_64,
     BlockFormat::U8_IN_128,
@@ -174,6 +168,12 @@ pub const BLOCKS: [&BlockFormat; 12] = [
     BlockFormat::U4_IN_64,
     BlockFormat::U4_IN_128,
 ];
+
+/// All block formats: ggml's and OpenVINO's.
+pub const BLOCKS: [&BlockFormat; 12] = {
+    let ([a, b, c, d, e, f], [g, h, i, j, k, l]) = (BlockFormat::ALL, OPENVINO);
+    [a, b, c, d, e, f, g, h, i, j, k, l]
+};
 
 /// Returns the bits of a code in a block of OpenVINO's.
 fn of_openvino(format: &BlockFormat) -> Option<u32> {

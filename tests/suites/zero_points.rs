@@ -7,19 +7,11 @@ use rope_core::error::CacheError;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 use rope_tests::compare::same_bytes as same;
 use rope_tests::golden::{Bits, Golden};
+use rope_tests::quantize::OPENVINO;
 use rope_tests::{Number, Source};
 
 use crate::cache::{in_blocks, out_of_blocks};
 use crate::models::alike;
-
-const FORMATS: [&BlockFormat; 6] = [
-    BlockFormat::U8_IN_32,
-    BlockFormat::U8_IN_64,
-    BlockFormat::U8_IN_128,
-    BlockFormat::U4_IN_32,
-    BlockFormat::U4_IN_64,
-    BlockFormat::U4_IN_128,
-];
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
@@ -30,7 +22,7 @@ fn rope(backend: Backend) -> Rope {
 fn of_numpy<E: Number + Bits>() {
     let (file, e) = (Golden::file("codes4/zero_points.txt"), E::NAME);
     let x: Vec<E> = file.bits(&format!("x_{e}"));
-    for format in FORMATS {
+    for format in OPENVINO {
         let name = format.name;
         let expected = file.bits::<u8>(&format!("{name}_{e}"));
         let values: Vec<f32> = file.bits(&format!("{name}_dequant_{e}"));
@@ -56,7 +48,7 @@ fn bytes_of_numpy() {
 #[test]
 fn bytes_of_a_head() {
     let layout = CacheLayout::nhd([1, 1, 1, 128]).expect("a small cache");
-    let bytes = FORMATS.map(|format| layout.bytes(format).expect("few"));
+    let bytes = OPENVINO.map(|format| layout.bytes(format).expect("few"));
     assert_eq!(bytes, [160, 144, 136, 96, 80, 72]);
     let x: Vec<f32> = (0..32).map(|i| (i % 16) as f32 - 4.0).collect();
     for backend in Backend::available() {
@@ -74,7 +66,7 @@ fn bytes_of_a_head() {
 #[test]
 fn nans_and_infinities() {
     let plain: Vec<f32> = (0..128).map(|i| i as f32 - 40.25).collect();
-    for format in FORMATS {
+    for format in OPENVINO {
         let most = if format.bytes > format.values {
             255
         } else {
@@ -133,7 +125,7 @@ fn any_group() {
                 _ => source.unit() * size + offset,
             })
             .collect();
-        for format in FORMATS {
+        for format in OPENVINO {
             let expected = in_blocks(Backend::Scalar, &x, 128, format);
             let values = out_of_blocks(Backend::Scalar, &expected, 128, format);
             for backend in Backend::available() {
@@ -162,7 +154,7 @@ fn rotated_shifted_copied_and_moved() {
         .collect();
     let layout = CacheLayout::nhd([2, 4, heads, head_dim]).expect("a small cache");
     let slots = [6_i64, 1, 0, 7, 3];
-    for (format, backend) in FORMATS
+    for (format, backend) in OPENVINO
         .into_iter()
         .flat_map(|format| Backend::available().map(move |backend| (format, backend)))
     {
@@ -235,7 +227,7 @@ fn on<'a>(memory: &'a mut [u8], layout: CacheLayout, format: &'static BlockForma
 #[test]
 fn refused() {
     let mut memory = [0x5a; 4096];
-    for block in FORMATS {
+    for block in OPENVINO {
         // A width that is no multiple of a group; an odd one too.
         for head_dim in [block.values - 1, block.values + 16, 3 * block.values / 2] {
             let layout = CacheLayout::nhd([1, 2, 1, head_dim]).expect("a small cache");
