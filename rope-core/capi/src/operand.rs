@@ -184,17 +184,17 @@ impl rope_operand {
             next: core::ptr::null(),
             ..*self
         };
-        // SAFETY: the caller promises that all of them are null or valid.
-        let records = unsafe { [first.record(name)?, second.record(name)?] };
         let mut slots = None;
-        let parts = records.map(|record| match record {
-            OperandRecord::Tensor(x) => PartRecord::Tensor(x),
-            OperandRecord::Slots(x) => {
-                slots.get_or_insert(x.slots);
-                PartRecord::Cache(x.cache)
+        let mut part = |operand: &rope_operand| {
+            if operand.cache.is_null() {
+                return Ok::<_, Failure>(PartRecord::Tensor(operand.tensor(name)?));
             }
-            OperandRecord::Parts(_) => unreachable!("neither has a next one"),
-        });
+            // SAFETY: the caller promises that `cache` and `slots` of both parts are null or valid.
+            let record = unsafe { operand.slots() }?;
+            slots.get_or_insert(record.slots);
+            Ok(PartRecord::Cache(record.cache))
+        };
+        let parts = [part(&first)?, part(&second)?];
         Ok(OperandRecord::Parts(PartsRecord { parts, slots }))
     }
 
