@@ -595,7 +595,7 @@ fn refused() {
         let layout = CacheLayout::hnd([1, 1, 0, 16]).expect("a small cache");
         let refused = layout
             .bytes(CacheFormat::by_channel(codes, tokens))
-            .expect_err("no such group");
+            .expect_err("a refused group");
         assert!(
             matches!(refused, Error::Parameter { name: "tokens", required: it, .. } if it == required),
             "{refused}"

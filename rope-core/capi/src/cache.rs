@@ -463,7 +463,7 @@ enum Kept {
     Scaled(QuantFormat),
     Blocks(&'static BlockFormat),
     Groups(Groups),
-    /// Codes with a scale per channel of a group of slots, by their number.
+    /// Codes with a scale per channel of a group of slots.
     Channels(ChannelCodes),
 }
 

@@ -382,7 +382,7 @@ impl Record {
     ///
     /// # Safety
     ///
-    /// Pointers, also those in structs, are null or valid, and nobody else uses what is written.
+    /// Pointers, including those in structs, are null or valid, and nobody else uses the memory that the call writes.
     #[inline(never)]
     unsafe fn run_at(&self, memory: &rope_call_memory, place: Region) -> Result<(), Failure> {
         self.check_used(memory)?;

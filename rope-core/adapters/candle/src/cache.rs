@@ -126,7 +126,7 @@ impl ChannelFormat {
         }
     }
 
-    /// Returns rope-core's format for blocks of so many slots.
+    /// Returns rope-core's format for blocks of `block_size` slots.
     fn format(self, block_size: usize) -> cache::CacheFormat<'static> {
         let codes = match self {
             ChannelFormat::U8 => ChannelCodes::U8,

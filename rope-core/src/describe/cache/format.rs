@@ -86,7 +86,7 @@ impl<'a> CacheFormat<'a> {
     /// codes at run time links all of them.
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, GroupCodes, MxScale, ScalePlace};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, GroupCodes, MxScale, ScalePlace};
     ///
     /// // 16 slots of 2 heads of 64 channels: 32 bytes of codes, and 2 scales after them.
     /// let layout = CacheLayout::nhd([1, 16, 2, 68])?.narrow_channels(0..64)?;
@@ -124,7 +124,7 @@ impl<'a> CacheFormat<'a> {
     /// `tokens` divides the slots of a block, whose slots are contiguous in each head ([`CacheLayout::hnd`]).
     ///
     /// ```
-    /// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, ChannelCodes};
+    /// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ChannelCodes};
     /// use rope_core::{Pairing, Rope, Tensor};
     ///
     /// // 4 pages of 32 slots, 2 heads of 64 channels.
@@ -247,7 +247,7 @@ impl ComputedScales {
 /// Codes with a scale, or with two numbers, per group of channels. The layout counts channels.
 ///
 /// ```
-/// use rope_core::cache::{Asymmetric, CacheFormat, QuantFormat, CacheLayout, CacheMut, GroupCodes};
+/// use rope_core::cache::{Asymmetric, CacheFormat, CacheLayout, CacheMut, GroupCodes};
 /// use rope_core::cache::{ScaleLayout, ScalePlace};
 ///
 /// // 16 slots of 2 heads of 80 channels; OpenVINO's `[slots, heads, 2]` of scales and zero points
@@ -304,7 +304,7 @@ pub enum GroupCodes {
 /// Codes with a scale and an offset per channel of a group of tokens ([`CacheFormat::by_channel`]).
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, ChannelCodes};
+/// use rope_core::cache::{CacheFormat, CacheLayout, ChannelCodes};
 ///
 /// // 4 groups of 32 tokens, 2 heads of 64 channels.
 /// let layout = CacheLayout::hnd([1, 2, 128, 64])?;
@@ -359,7 +359,7 @@ impl ChannelCodes {
 /// OCP's Microscaling Formats 1.0 defines [`MxScale::Floor`]; engines use all three.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, QuantFormat, GroupCodes, MxScale, ScalePlace};
+/// use rope_core::cache::{CacheFormat, GroupCodes, MxScale, ScalePlace};
 ///
 /// let format = CacheFormat::by_group(GroupCodes::Mxfp8(MxScale::Floor), ScalePlace::Inline(128));
 /// ```
@@ -393,7 +393,7 @@ impl MxScale {
 /// The scale of a tile of E4M3, from its largest magnitude `m`, ignoring NaNs.
 ///
 /// ```
-/// use rope_core::cache::{CacheFormat, QuantFormat, GroupCodes, ScalePlace, TileScale};
+/// use rope_core::cache::{CacheFormat, GroupCodes, ScalePlace, TileScale};
 ///
 /// // vLLM's
 /// let scale = TileScale::Quotient { least: f32::MIN_POSITIVE };
@@ -434,7 +434,7 @@ impl TileScale {
 /// code, 255 or 15.
 ///
 /// ```
-/// use rope_core::cache::{Asymmetric, CacheFormat, QuantFormat, GroupCodes, ScalePlace};
+/// use rope_core::cache::{Asymmetric, CacheFormat, GroupCodes, ScalePlace};
 ///
 /// // A head of 96 channels is one group, whose numbers follow its codes.
 /// let format = CacheFormat::by_group(GroupCodes::U8(Asymmetric::Minimum, 96), ScalePlace::Inline(96));
@@ -460,7 +460,7 @@ impl Asymmetric {
 ///
 /// ```
 /// use rope_core::Error;
-/// use rope_core::cache::{CacheFormat, QuantFormat, CacheLayout, CacheMut, ScaleUnit};
+/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ScaleUnit};
 ///
 /// fn cache<'a, S: ScaleUnit>(
 ///     memory: &'a mut [u8],

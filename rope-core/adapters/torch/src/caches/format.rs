@@ -431,7 +431,7 @@ impl RawFormat {
         };
         let [blocks, block_size, heads] = self.sorted([blocks, second, third]);
         let mut strides = self.sorted([block, of_second, of_third]);
-        // Of blocks the tensor has bytes, and a layout values.
+        // A tensor of blocks counts bytes, and a layout counts values.
         let (values, bytes) = match format {
             Format::Blocks(format) => (format.values, format.bytes),
             Format::Groups(groups) => (groups.per_byte(), 1),
