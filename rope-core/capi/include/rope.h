@@ -27,7 +27,7 @@
 // rope_backward is the gradient of rope_rotate, by the tensor and by the angles.
 //
 // The library allocates for handles: rope_frequencies, rope_table, rope_model; and while rope_rotate_into_each runs.
-// All else is plain structs over the caller's memory. Firmware allocates nothing: it has rope_frequencies_init,
+// The other structs are plain data over the caller's memory. Firmware allocates nothing: it has rope_frequencies_init,
 // rope_rows_fill and rope_angles_at. For a library that was built without std (without the feature `models`), define
 // ROPE_NO_STD (ROPE_NO_MODELS): this header then declares what the library has.
 //
@@ -139,8 +139,8 @@ typedef struct rope_operand {
   const struct rope_operand *next;
 } rope_operand;
 
-// Fills in the layout of a tensor without gaps, whose dimensions lie in memory in this order (`enum rope_order`). The
-// extents are always given as sequences, tokens, heads and channels.
+// Fills in the layout of a tensor without gaps. `order` names the order of its dimensions in memory
+// (`enum rope_order`); the extents are always sequences, tokens, heads and channels.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_UNKNOWN_VALUE,
 // ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The layout is untouched then.
@@ -222,8 +222,8 @@ struct rope_angles;
 // is rounded to the element once: the same bits on every machine.
 //
 // In the slots of a cache it moves keys, one row for each slot: a context shift by rows with `moves`, or by any rows
-// whose attention factor is 1. A head is read as float, rotated, and rounded once to what the cache keeps; scales that
-// are made are made anew. A row that rotates by nothing leaves the bits of its slot. Cached keys have the scale
+// with an attention factor of 1. A head is read as float, rotated, and rounded once to the cache's format; computed
+// scales are computed again. A row that rotates by nothing leaves the bits of its slot. Cached keys have the scale
 // of their plan, which is not applied; a Hadamard transform is undone before the rotation, and done again after it.
 //
 // Returns, of the operand: ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP.
@@ -820,7 +820,7 @@ typedef struct rope_frequencies rope_frequencies;
 // The axes. Fields that a kind does not name are not read.
 typedef struct rope_axes {
   int32_t kind;  // `enum rope_axes_kind`.
-  size_t rotary_dim;  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
+  size_t rotary_dim;  // Channels of a head that rotate. PER_AXIS and GIVEN ignore it: their lists name every pair.
   size_t sections[4];  // Pairs of each section.
   size_t count;  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
   const uint8_t *given;  // GIVEN: the axis of every pair.
@@ -1272,7 +1272,7 @@ rope_status rope_model_frequencies(const struct rope_model *model, size_t rotati
 // and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
 // part. `gguf` has the answers that the file lacks, or is NULL.
 //
-// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;
+// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before the rotation's keys;
 // ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
 // key), ROPE_STATUS_UTF8, and what rope_frequencies_new returns. The call cannot report a lack of memory: the process
 // ends if the system gives none for reading the file.
@@ -1899,7 +1899,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_COORDINATE = 40,  // A coordinate is not a number, or beyond 2^63.
   ROPE_STATUS_OFFSETS = 41,  // Offsets of packed sequences do not start at 0, or fall.
   ROPE_STATUS_ROWS_TOO_LONG = 42,  // Rows of more bytes than memory can have.
-  // A row is longer than what a call keeps on the stack that makes its rows: more than 2048 values.
+  // A row has more than 2048 values, too many for a call that makes rows on the stack.
   ROPE_STATUS_ROTARY_DIM_ON_STACK = 43,
   ROPE_STATUS_JSON = 44,  // A configuration is not JSON, or not an object.
   ROPE_STATUS_MISSING = 45,  // A key of a configuration is missing, and has no known default.

@@ -293,7 +293,7 @@ impl rope_angles {
 )]
 pub(crate) enum AnglesRecord {
     Rows(RowsRecord),
-    /// Rows whose values are those of channels.
+    /// Rows of full width, with a value for each channel.
     Full(RowsRecord),
     At(AtRecord),
     /// A call that does not rotate.

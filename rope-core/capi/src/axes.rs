@@ -49,7 +49,7 @@ lookup!(rope_axes_kind, "kind of axes":
 pub struct rope_axes {
     /// `enum rope_axes_kind`.
     pub kind: i32,
-    /// Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
+    /// Channels of a head that rotate. PER_AXIS and GIVEN ignore it: their lists name every pair.
     pub rotary_dim: usize,
     /// Pairs of each section.
     pub sections: [usize; 4],

@@ -1,4 +1,4 @@
-//! Caches of keys or values: memory, what it keeps, and where that lies.
+//! Caches of keys or values: their memory, format and layout.
 
 use core::ffi::c_void;
 

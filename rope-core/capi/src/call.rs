@@ -267,7 +267,7 @@ impl Record {
         }
     }
 
-    /// Runs the call, unless what it writes lies over `place`, where it is read from.
+    /// Runs the call, unless it writes over `place`, the memory of the prepared call itself.
     ///
     /// # Safety
     ///

@@ -99,7 +99,7 @@ impl Failure {
         Failure::Utf8 { name, byte, at }
     }
 
-    /// If it is that two memories overlap, the first of which is written: with what a caller can do instead.
+    /// Adds `instead`, the way out, to an overlap of two memories, the first of which is written.
     #[cold]
     pub(crate) fn between(self, names: [&str; 2], instead: &'static str) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
+//! The backward pass: gradients of angles, factors, cos and sin, and their sums.
 
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_ratio};
 
@@ -51,7 +51,7 @@ impl rope_pair_gradients {
         SpanMut::new(name, self.sums, len)
     }
 
-    /// The gradients, if they share no byte with what is read or written meanwhile.
+    /// The gradients, if they share no byte with memory that the call reads or writes.
     ///
     /// # Safety
     ///

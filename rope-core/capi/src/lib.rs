@@ -14,8 +14,8 @@
 //! # How a call is made safe
 //!
 //! Enumerations cross the boundary as integers, and the call looks them up. It checks every pointer for null and
-//! alignment, and every length for what an address space can hold. What is written must share no byte with what is
-//! read, because Rust's references may not. Only then do slices exist, and rope-core checks the rest. A call cannot
+//! alignment, and every length for what an address space can hold. Written memory must share no byte with read
+//! memory, because Rust's references may not. Only then do slices exist, and rope-core checks the rest. A call cannot
 //! know whether the memory behind a pointer is there: that is the only thing that the caller has to promise.
 //!
 //! No two slices of overlapping memory exist at the same time if one of them can be written. A call that writes two

@@ -89,8 +89,8 @@ pub enum rope_order {
 }
 lookup!(rope_order, "order": Bshd Bhsd Sbhd);
 
-/// Fills in the layout of a tensor without gaps, whose dimensions lie in memory in this order (`enum rope_order`). The
-/// extents are always given as sequences, tokens, heads and channels.
+/// Fills in the layout of a tensor without gaps. `order` names the order of its dimensions in memory
+/// (`enum rope_order`); the extents are always sequences, tokens, heads and channels.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_UNKNOWN_VALUE,
 /// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The layout is untouched then.
@@ -432,7 +432,7 @@ impl OperandRecord {
         }
     }
 
-    /// `ROPE_STATUS_MEMORY_OVERLAP` if the memory of a target shares a byte with what is read.
+    /// Returns `ROPE_STATUS_MEMORY_OVERLAP` if the memory of a target shares a byte with `read`.
     #[inline(always)]
     pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
         match self {
@@ -442,7 +442,7 @@ impl OperandRecord {
         }
     }
 
-    /// The same operand in other memory: its data and those of a second part, its slots, and the scales of both parts.
+    /// The same operand in other memory: the data of both parts, the slots, and the scales of both parts.
     ///
     /// # Safety
     ///
@@ -479,7 +479,7 @@ impl OperandRecord {
         }
     }
 
-    /// Returns true for each part whose scales are made, in memory of their own.
+    /// Returns true for each part with computed scales in memory of their own.
     pub(crate) fn has_scales(&self) -> [bool; 2] {
         match self {
             OperandRecord::Tensor(_) => [false; 2],

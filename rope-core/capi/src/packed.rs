@@ -49,7 +49,7 @@ struct Dimension {
     reach: isize,
 }
 
-/// A tensor that is not empty and whose dimensions nest, as in every tensor that may be written.
+/// A tensor that is not empty, with nested dimensions. Every tensor that may be written is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Nest {
     /// Sequences, tokens and heads, the longest stride first.

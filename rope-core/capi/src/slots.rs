@@ -219,7 +219,7 @@ pub(crate) struct Used {
 }
 
 impl Used {
-    /// `ROPE_STATUS_MEMORY_OVERLAP` if written memory shares a byte with what is read.
+    /// Returns `ROPE_STATUS_MEMORY_OVERLAP` if written memory shares a byte with `read`.
     pub(crate) fn written_apart_from(&self, read: &[Region]) -> Result<(), Failure> {
         (self.memory.iter()).try_for_each(|written| written.apart_from(read))
     }

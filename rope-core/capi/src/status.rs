@@ -99,7 +99,7 @@ pub enum rope_status {
     Offsets = 41,
     /// Rows of more bytes than memory can have.
     RowsTooLong = 42,
-    /// A row is longer than what a call keeps on the stack that makes its rows: more than 2048 values.
+    /// A row has more than 2048 values, too many for a call that makes rows on the stack.
     RotaryDimOnStack = 43,
     /// A configuration is not JSON, or not an object.
     Json = 44,
@@ -308,7 +308,7 @@ statuses! {
     Coordinate = c"a coordinate is not a number, or beyond 2^63": Positions::Coordinate,
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Positions::Offsets,
     RowsTooLong = c"rows of more bytes than memory can have": Frequencies::RowsTooLong,
-    RotaryDimOnStack = c"a row is longer than what is kept on the stack": Frequencies::RotaryDimOnStack,
+    RotaryDimOnStack = c"a row has more values than fit on the stack": Frequencies::RotaryDimOnStack,
     Json = c"a configuration is not a JSON object" => Json,
     Missing = c"a key of a configuration is missing, and has no known default" => Missing,
     Invalid = c"a key of a configuration has a value that it cannot have" => Invalid,
@@ -323,7 +323,7 @@ statuses! {
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": Rows::HalvesDiffer,
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": Rows::HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
-    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": Cache::Layout Cache::Overlap
+    CacheLayout = c"the strides of a cache describe no cache, or none for its format": Cache::Layout Cache::Overlap
         Cache::TooLarge Cache::Channels Cache::ChannelsApart Cache::ScaleAmongCodes Cache::ScaleRoom
         Cache::PartOfBlock,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
@@ -338,7 +338,7 @@ statuses! {
     SlotOffset = c"from its offset a token would reach past the cache": Slots::Offset,
     PagePosition = c"a position is beyond the pages of its sequence": Slots::PagePosition,
     NegativePage = c"the page of a position that exists is negative": Slots::NegativePage,
-    HeadDimOnStack = c"a head is longer than what is kept on the stack": Shape::HeadDimOnStack,
+    HeadDimOnStack = c"a head has more channels than fit on the stack": Shape::HeadDimOnStack,
     FullWidthRows = c"full-width rows are no rotation": Rows::FullWidth,
     ShiftFactor = c"cached keys have the attention factor that the rows of a shift have": Cache::ShiftFactor,
     Rank = c"there is no such rank": Shard::Rank,

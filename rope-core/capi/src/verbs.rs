@@ -1,4 +1,4 @@
-//! The verbs: each reads its structs, finds what is written apart from all else, and calls rope-core's verb.
+//! The verbs: each reads its structs, checks that written memory overlaps no other memory, and calls rope-core's verb.
 
 use rope_core::internals::{
     AnyAngles, AnySource, AnyTarget, RawRows, check_query_and_key, check_query_and_key_by,
@@ -15,7 +15,7 @@ use crate::packed::{Nest, Sharing, of_one_row};
 use crate::plan::{PlanRecord, rope_plan};
 use crate::status::{rope_status, status_of};
 
-/// A call whose parts were checked by themselves.
+/// The operands of a call, each checked alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'p> {
     pub(crate) plan: &'p PlanRecord,
@@ -235,7 +235,7 @@ unsafe fn raw(
 /// Drops the parts of a call that has run.
 fn ignore(_: &Parts<'_>) {}
 
-/// The plan, the operands and the angles of a call, whose target is apart from all else.
+/// The plan, the operands and the angles of a call. The target overlaps none of them.
 ///
 /// # Safety
 ///
@@ -287,8 +287,8 @@ pub(crate) unsafe fn call(
 /// is rounded to the element once: the same bits on every machine.
 ///
 /// In the slots of a cache it moves keys, one row for each slot: a context shift by rows with `moves`, or by any rows
-/// whose attention factor is 1. A head is read as float, rotated, and rounded once to what the cache keeps; scales that
-/// are made are made anew. A row that rotates by nothing leaves the bits of its slot. Cached keys have the scale
+/// with an attention factor of 1. A head is read as float, rotated, and rounded once to the cache's format; computed
+/// scales are computed again. A row that rotates by nothing leaves the bits of its slot. Cached keys have the scale
 /// of their plan, which is not applied; a Hadamard transform is undone before the rotation, and done again after it.
 ///
 /// Returns, of the operand: ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP.
