@@ -179,6 +179,8 @@ pub struct Stored {
     place: Option<Placed>,
     range: Range<usize>,
     ids: Vec<usize>,
+    /// Rows of the table.
+    picked: Vec<usize>,
 }
 
 impl Stored {
@@ -229,6 +231,7 @@ impl Stored {
             angles,
             place: Some(place),
             ids: Vec::new(),
+            picked: Vec::new(),
         }
     }
 
@@ -316,6 +319,42 @@ impl Stored {
             place: None,
             range,
             ids,
+            picked,
+        }
+    }
+
+    /// Returns the rows as a struct of C: its ids are of the whole table.
+    #[cfg(feature = "capi")]
+    pub fn over_c(&self) -> rope::rope_angles {
+        use rope::{rope_angles, rope_number, rope_rows_apart, rope_rows_joined};
+        let offset = self.place.as_ref().map_or(0, |place| place.view.offset);
+        let (cos, len) = (self.table.0[offset..].as_ptr(), self.table.0.len() - offset);
+        let sin = self.table.1.get(offset..).unwrap_or(&[]).as_ptr();
+        let rotary_dim = 2 * self.angles.pairs;
+        let rows = len.checked_div(self.stride).unwrap_or(0);
+        let table = match self.form.table {
+            Table::Joined | Table::Owned => rope_rows_joined(cos, len, rotary_dim),
+            Table::Apart | Table::Twice => rope_rows_apart(cos, sin, rows, self.stride, rotary_dim),
+            Table::Strided => {
+                let place = self.place.as_ref().expect("strided rows are placed");
+                crate::c::strided_rows(cos, sin, len, place.layout.into())
+            }
+        };
+        let ids = match self.form.pick {
+            Pick::All => std::ptr::null(),
+            _ => self.picked.as_ptr().cast(),
+        };
+        let number = match usize::BITS {
+            64 => rope_number::U64,
+            _ => rope_number::U32,
+        };
+        rope_angles {
+            heads: self.angles.heads,
+            attention_factor: self.angles.attention_factor,
+            ids,
+            ids_count: self.picked.len(),
+            ids_number: number as i32,
+            ..table
         }
     }
 

@@ -77,6 +77,46 @@ impl FullRows {
         }
     }
 
+    /// Returns the rows as a struct of C: in two slices, joined in a memory, or there with strides.
+    #[cfg(feature = "capi")]
+    pub fn over_c(&self, form: usize, memory: &mut Vec<f32>) -> rope::rope_angles {
+        let &FullRows {
+            rows,
+            heads,
+            rotary_dim,
+            ..
+        } = self;
+        let lines = self.cos.chunks(rotary_dim).zip(self.sin.chunks(rotary_dim));
+        *memory = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
+        let (cos, len) = (memory.as_ptr(), memory.len());
+        let last = len.saturating_sub(2 * rotary_dim);
+        // Joined rows whose last cos and sin are equal are refused.
+        let joined =
+            memory[last..last + len.min(rotary_dim)] != memory[len - len.min(rotary_dim)..];
+        let table = match form {
+            0 if joined => rope::rope_rows_joined(cos, len, rotary_dim),
+            1 if rows > 0 => {
+                let (sin, shape) = (cos.wrapping_add(rotary_dim), [1, rows, heads, rotary_dim]);
+                let strides = [0, 2 * rotary_dim * heads, 2 * rotary_dim];
+                let layout = rope::rope_layout { shape, strides };
+                let strided = crate::c::strided_rows(cos, sin, len - rotary_dim, layout);
+                rope::rope_angles {
+                    rotary_dim,
+                    ..strided
+                }
+            }
+            _ => {
+                let (cos, sin) = (self.cos.as_ptr(), self.sin.as_ptr());
+                crate::c::full_rows(cos, sin, rows * heads, rotary_dim)
+            }
+        };
+        rope::rope_angles {
+            heads,
+            full_width: 1,
+            ..table
+        }
+    }
+
     /// Returns the cos and the sin of a channel.
     pub fn get(&self, row: usize, head: usize, channel: usize) -> [f32; 2] {
         let head = if self.heads == 1 { 0 } else { head };

@@ -17,7 +17,7 @@
 //! - [`full`]: the results of full-width rows
 //! - [`mod@compare`]: comparison of bits
 //! - [`run`]: one case on all backends
-//! - `over_c`: the same cases as structs of the C API
+//! - `over_c`: the same cases as structs and handles of the C API
 //! - [`bodies`]: whole tests from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data

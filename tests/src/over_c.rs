@@ -1,5 +1,7 @@
 //! The cases of the bodies over the C API: chains, tensors, rows, caches and slots as its structs.
 
+pub mod frequencies;
+
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -15,7 +17,7 @@ use crate::cache::{Coded, Encoding, Paged, Scaling, SlotForm, TokenAddress};
 use crate::chain::{Chain, Factors, Scale};
 use crate::norm::{List, Norm};
 use crate::quantize::Grouped;
-use crate::{Angles, Number, Placed, Rotation};
+use crate::{Number, Placed, Rotation};
 
 fn pairing(pairing: Pairing) -> i32 {
     match pairing {
@@ -146,30 +148,6 @@ pub fn tensor<E: Number>(x: &mut [E], place: &Placed) -> rope_operand {
         element::<E>(),
         layout,
     )
-}
-
-/// Calls a function with rows, which move keys or not, or with null.
-fn with_rows<T>(
-    (angles, moves): (Option<&Angles>, bool),
-    f: impl FnOnce(*const rope_angles) -> T,
-) -> T {
-    let Some(angles) = angles else {
-        return f(null());
-    };
-    // Apart: halves of joined rows may not be equal, as those of a random row can be.
-    let rows = angles.cos.len() / angles.pairs;
-    f(&rope_angles {
-        heads: angles.heads,
-        attention_factor: angles.attention_factor,
-        moves: moves.into(),
-        ..rope_rows_apart(
-            angles.cos.as_ptr(),
-            angles.sin.as_ptr(),
-            rows,
-            angles.pairs,
-            2 * angles.pairs,
-        )
-    })
 }
 
 fn layout(paged: &Paged) -> rope_cache_layout {
@@ -449,19 +427,19 @@ pub fn run(
     plan: (&Chain, Rotation),
     source: Option<&rope_operand>,
     target: &rope_operand,
-    angles: Option<&Angles>,
+    rows: Option<&rope_angles>,
     refusal: Option<rope_core::Error>,
     doing: &str,
 ) {
-    let status = verb(plan, source, target, (angles, false));
+    let status = verb(plan, source, target, rows);
     let accepted = status == rope_status::Ok;
     let detail = crate::c::detail();
     assert_eq!(accepted, refusal.is_none(), "{doing}, over C: {detail}");
 }
 
-/// Rotates keys in a cache, by rows that move keys or by others; returns true unless the call is refused.
-pub fn shift(plan: (&Chain, Rotation), target: &rope_operand, rows: (&Angles, bool)) -> bool {
-    verb(plan, None, target, (Some(rows.0), rows.1)) == rope_status::Ok
+/// Rotates keys in a cache; returns true unless the call is refused.
+pub fn shift(plan: (&Chain, Rotation), target: &rope_operand, rows: &rope_angles) -> bool {
+    verb(plan, None, target, Some(rows)) == rope_status::Ok
 }
 
 /// Runs a verb, and the same call prepared, at a copy of the target: both write the same bytes.
@@ -469,46 +447,45 @@ fn verb(
     (chain, rotation): (&Chain, Rotation),
     source: Option<&rope_operand>,
     target: &rope_operand,
-    rows: (Option<&Angles>, bool),
+    rows: Option<&rope_angles>,
 ) -> rope_status {
+    let rows = rows.map_or(null(), |rows| &raw const *rows);
     with_plan(chain, rotation, |plan| {
-        with_rows(rows, |rows| {
-            let (mut call, mut at): (_, rope_call_memory) = (zero(), zero());
-            let written = written(target);
-            let mut copies = written.map(copied);
-            let [memory, scales] = &mut copies;
-            (at.x, at.scales) = (memory.as_mut_ptr().cast(), scales.as_mut_ptr().cast());
-            if written[1].1 == 0 {
-                at.scales = null_mut();
-            }
-            if let Some(x) = source {
-                (at.x, at.y) = (memory_of(x), at.x);
-            }
-            // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes, and the copies are as
-            // large as the target.
-            let (prepared, status) = unsafe {
-                let prepared = match source {
-                    None => rope_prepare(plan, target, rows, &mut call),
-                    Some(x) => rope_prepare_into(plan, x, target, rows, &mut call),
-                };
-                let status = match (source, rows.is_null()) {
-                    (None, true) => rope_apply(plan, target),
-                    (None, false) => rope_rotate(plan, target, rows),
-                    (Some(x), true) => rope_apply_into(plan, x, target),
-                    (Some(x), false) => rope_rotate_into(plan, x, target, rows),
-                };
-                match prepared {
-                    rope_status::Ok => (rope_call_run_at(&call, &at), status),
-                    _ => (prepared, status),
-                }
+        let (mut call, mut at): (_, rope_call_memory) = (zero(), zero());
+        let written = written(target);
+        let mut copies = written.map(copied);
+        let [memory, scales] = &mut copies;
+        (at.x, at.scales) = (memory.as_mut_ptr().cast(), scales.as_mut_ptr().cast());
+        if written[1].1 == 0 {
+            at.scales = null_mut();
+        }
+        if let Some(x) = source {
+            (at.x, at.y) = (memory_of(x), at.x);
+        }
+        // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes, and the copies are as large
+        // as the target.
+        let (prepared, status) = unsafe {
+            let prepared = match source {
+                None => rope_prepare(plan, target, rows, &mut call),
+                Some(x) => rope_prepare_into(plan, x, target, rows, &mut call),
             };
-            assert_eq!(prepared, status, "a prepared call: {}", crate::c::detail());
-            assert!(
-                written.map(copied) == copies,
-                "a prepared call writes other bytes"
-            );
-            status
-        })
+            let status = match (source, rows.is_null()) {
+                (None, true) => rope_apply(plan, target),
+                (None, false) => rope_rotate(plan, target, rows),
+                (Some(x), true) => rope_apply_into(plan, x, target),
+                (Some(x), false) => rope_rotate_into(plan, x, target, rows),
+            };
+            match prepared {
+                rope_status::Ok => (rope_call_run_at(&call, &at), status),
+                _ => (prepared, status),
+            }
+        };
+        assert_eq!(prepared, status, "a prepared call: {}", crate::c::detail());
+        assert!(
+            written.map(copied) == copies,
+            "a prepared call writes other bytes"
+        );
+        status
     })
 }
 
@@ -553,41 +530,51 @@ pub fn backward(
     (chain, rotation): (&Chain, Rotation),
     [y, dy]: [&rope_operand; 2],
     dx: Option<&rope_operand>,
-    angles: &Angles,
+    rows: &rope_angles,
     (sums, shape): (&mut [f64], [usize; 3]),
 ) {
     let sums = pairs(sums, shape);
     let status = with_plan(chain, rotation, |plan| {
-        with_rows((Some(angles), false), |rows| {
-            // SAFETY: the structs lead to memory of the stated sizes.
-            unsafe {
-                match dx {
-                    None => rope_backward(plan, y, dy, rows, &sums),
-                    Some(dx) => rope_backward_into(plan, y, dy, dx, rows, &sums),
-                }
+        // SAFETY: the structs lead to memory of the stated sizes.
+        unsafe {
+            match dx {
+                None => rope_backward(plan, y, dy, rows, &sums),
+                Some(dx) => rope_backward_into(plan, y, dy, dx, rows, &sums),
             }
-        })
+        }
     });
     assert_eq!(status, rope_status::Ok, "{}", crate::c::detail());
 }
 
-/// Adds the gradients of angles or of factors to the sums of this shape.
-///
-/// # Panics
-///
-/// If the call is refused.
+/// Adds gradients of a kind to sums of this shape, of which cos and sin have two; returns true unless the call is
+/// refused.
 pub fn gradients(
     kind: rope_gradient_kind,
     rotation: Rotation,
     [y, dy]: [&rope_operand; 2],
-    (sums, shape): (&mut [f64], [usize; 3]),
-) {
-    let sums = pairs(sums, shape);
+    (sums, second, shape): (&mut [f64], Option<&mut [f64]>, [usize; 3]),
+) -> bool {
+    let (sums, second) = (pairs(sums, shape), second.map(|sums| pairs(sums, shape)));
+    let second = second.as_ref().map_or(null(), |sums| &raw const *sums);
     let status = with_plan(&Chain::ALONE, rotation, |plan| {
         // SAFETY: the structs lead to memory of the stated sizes.
-        unsafe { rope_gradients(kind as i32, plan, y, dy, &sums, null()) }
+        unsafe { rope_gradients(kind as i32, plan, y, dy, &sums, second) }
     });
-    assert_eq!(status, rope_status::Ok, "{}", crate::c::detail());
+    status == rope_status::Ok
+}
+
+/// Rotates into several targets; returns true unless the call is refused.
+pub fn into_each(
+    (chain, rotation): (&Chain, Rotation),
+    source: &rope_operand,
+    outputs: &[rope_output],
+) -> bool {
+    let (targets, count) = (outputs.as_ptr(), outputs.len());
+    let status = with_plan(chain, rotation, |plan| {
+        // SAFETY: the structs lead to memory of the stated sizes.
+        unsafe { rope_rotate_into_each(plan, source, targets, count) }
+    });
+    status == rope_status::Ok
 }
 
 fn pairs(sums: &mut [f64], [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {

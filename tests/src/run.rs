@@ -37,8 +37,8 @@ pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &P
     {
         let mut got = x.to_vec();
         let target = over_c::tensor(&mut got, place);
-        let (plan, angles) = ((&Chain::ALONE, rotation), Some(&rows.angles));
-        over_c::run(plan, None, &target, angles, refusal, E::NAME);
+        let (plan, angles) = ((&Chain::ALONE, rotation), rows.over_c());
+        over_c::run(plan, None, &target, Some(&angles), refusal, E::NAME);
         compare(&got, &expected, &place.view, &"over C");
     }
 }
@@ -77,8 +77,15 @@ pub fn into<I: Number, O: Number>(
     {
         let (mut x, mut got) = (x.to_vec(), y.to_vec());
         let (source, target) = (over_c::tensor(&mut x, from), over_c::tensor(&mut got, to));
-        let (plan, angles) = ((&Chain::ALONE, rotation), Some(&rows.angles));
-        over_c::run(plan, Some(&source), &target, angles, refusal, I::NAME);
+        let (plan, angles) = ((&Chain::ALONE, rotation), rows.over_c());
+        over_c::run(
+            plan,
+            Some(&source),
+            &target,
+            Some(&angles),
+            refusal,
+            I::NAME,
+        );
         compare(&got, &expected, &to.view, &"over C");
     }
 }

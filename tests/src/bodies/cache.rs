@@ -186,13 +186,13 @@ fn into<I: Number, K: Kept>(
                 I::NAME
             );
             let (source, target) = (over_c::tensor(&mut x, &place), in_slots(&cache, &slots));
-            let angles = rows.as_ref().map(|rows| &rows.angles);
+            let angles = rows.as_ref().map(Stored::over_c);
             let refusal = refusal(rotation, rows.as_ref(), shape);
             over_c::run(
                 (&chain, rotation),
                 Some(&source),
                 &target,
-                angles,
+                angles.as_ref(),
                 refusal,
                 &doing,
             );
@@ -337,12 +337,12 @@ fn from<O: Number, K: Kept>(
                 O::NAME
             );
             let (source, target) = (in_slots(&cache, &slots), over_c::tensor(&mut got, &place));
-            let angles = rows.as_ref().map(|rows| &rows.angles);
+            let angles = rows.as_ref().map(Stored::over_c);
             over_c::run(
                 (&chain, rotation),
                 Some(&source),
                 &target,
-                angles,
+                angles.as_ref(),
                 refusal,
                 &doing,
             );
@@ -476,7 +476,11 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let given = (got.over_c(), over_c::slots(&slots, cache.paged()));
         if let (Some(cache), Some(slots)) = given {
             let target = in_slots(&cache, &slots);
-            let accepted = over_c::shift((&chain, rotation), &target, (&rows.angles, moves));
+            let rows = rope::rope_angles {
+                moves: moves.into(),
+                ..rows.over_c()
+            };
+            let accepted = over_c::shift((&chain, rotation), &target, &rows);
             let doing = format!("a shift over C, {rotation:?}, {chain:?}, {shape:?}");
             assert_eq!(accepted, refusal.is_none() && !repeats, "{doing}");
             expected.compare(&got, &doing);

@@ -128,9 +128,10 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
     }
     #[cfg(feature = "capi")]
     {
-        let (mut got, angles) = (x.clone(), rows.as_ref().map(|rows| &rows.angles));
+        let (mut got, angles) = (x.clone(), rows.as_ref().map(Stored::over_c));
         let doing = format!("{} in place, {rotation:?}, {shape:?}, {chain:?}", E::NAME);
         let target = over_c::tensor(&mut got, &place);
+        let angles = angles.as_ref();
         over_c::run((&chain, rotation), None, &target, angles, refusal, &doing);
         compare(&got, &expected, &place.view, &doing);
     }
@@ -277,12 +278,12 @@ fn across<I: Number, O: Number>(source: &mut Source<'_>) {
             O::NAME
         );
         let [source, target] = [over_c::tensor(&mut x, &from), over_c::tensor(&mut got, &to)];
-        let angles = Some(&rows.angles);
+        let angles = rows.over_c();
         over_c::run(
             (&chain, rotation),
             Some(&source),
             &target,
-            angles,
+            Some(&angles),
             refusal,
             &doing,
         );

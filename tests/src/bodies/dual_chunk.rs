@@ -4,6 +4,8 @@ use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::{Frequencies, Positions, Scaling};
 
 use crate::Source;
+#[cfg(feature = "capi")]
+use crate::over_c::frequencies as over_c;
 
 /// Tests chunks of any size and any positions: each id and the rows of the list of ids follow the definition.
 ///
@@ -54,14 +56,42 @@ pub fn dual_chunk(source: &mut Source<'_>) {
     let follow = list
         .windows(2)
         .all(|pair| Some(pair[1]) == pair[0].checked_add(1));
-    let positions = match list.last() {
-        Some(&last) if follow && source.once_in(2) => Positions::from(list[0]..=last),
-        _ => Positions::from(&list),
+    let range = list.last().filter(|_| follow && source.once_in(2));
+    let positions = match range {
+        Some(&last) => Positions::from(list[0]..=last),
+        None => Positions::from(&list),
     };
     let given = chunks.positions(query, positions).expect("one axis");
     let rows = frequencies.rows(given).expect("rows");
     let expected = frequencies.rows(&ids).expect("rows");
     assert_eq!(rows.len(), expected.len());
+    #[cfg(feature = "capi")]
+    {
+        use rope::{rope_dual_chunk_query as Query, rope_positions_kind};
+        let query = match query {
+            DualChunkQuery::Intra => Query::Intra,
+            DualChunkQuery::Succ => Query::Succ,
+            DualChunkQuery::Inter => Query::Inter,
+            DualChunkQuery::SuccCritical => Query::SuccCritical,
+            DualChunkQuery::InterCritical => Query::InterCritical,
+        };
+        let positions = match range {
+            // The end of a range in C is a position, too.
+            Some(&last) if last < i64::MAX => rope::rope_positions_range(list[0], list.len()),
+            _ => over_c::positions(rope_positions_kind::PerToken, &list, rope::rope_number::I64),
+        };
+        let dual_chunk = rope::rope_dual_chunk {
+            query: query as i32,
+            chunk_size: chunk,
+            local_size: local,
+        };
+        let angles = frequencies.at(&ids).expect("rows");
+        let positions = rope::rope_positions {
+            dual_chunk,
+            ..positions
+        };
+        over_c::Made::text(16).compare_rows(&positions, &angles);
+    }
     for index in 0..ids.len() {
         assert_eq!(
             rows.row(index, 0),

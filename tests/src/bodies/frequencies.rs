@@ -7,6 +7,8 @@ use rope_core::{Angle, Frequencies, FrequencyChunk, LongRope, Pairing, Scaling, 
 use rope_models::{Gguf, GgufValue};
 
 use crate::Source;
+#[cfg(feature = "capi")]
+use crate::over_c::frequencies::{self as over_c, Recipe};
 
 /// Tests any axes, base and scaling, or any GGUF keys: nothing panics, and accepted frequencies are finite, are equal
 /// in the caller's storage, and make rows that are rotations.
@@ -24,15 +26,51 @@ pub fn frequencies(source: &mut Source<'_>) {
             source.below(axes) as u8
         })
         .collect();
-    let axes = axes(source, &given);
+    let sizes = [0; 4].map(|_| size(source));
+    let &(kind, count, arguments, make) = &AXES[source.below(AXES.len())];
+    let (rotary_dim, sections) = arguments(source, sizes);
+    let axes = make(rotary_dim, sections, &given);
     let base = number(source);
-    let lists = Lists::any(source);
-    let scaling = scaling(source, &lists);
-    let made = if source.once_in(4) {
-        Frequencies::from_inverse(axes, &lists.doubles, base)
-    } else {
-        Frequencies::new(axes, base, &scaling)
+    let pairs = match kind {
+        "Given" => given.len(),
+        "PerAxis" => sections[..count]
+            .iter()
+            .fold(0, |sum: usize, pairs| sum.saturating_add(*pairs)),
+        _ => rotary_dim / 2,
     };
+    let lists = Lists::any(source, pairs);
+    let scaling = scaling(source, &lists);
+    let inverse = source.once_in(4).then(|| source.once_in(2));
+    let made = match inverse {
+        None => Frequencies::new(axes, base, &scaling),
+        Some(false) => Frequencies::from_inverse(axes, &lists.doubles, base),
+        Some(true) => Frequencies::from_inverse(axes, &lists.singles, base),
+    };
+    #[cfg(feature = "capi")]
+    {
+        let axes = rope::rope_axes {
+            kind: kind_over_c(kind),
+            rotary_dim,
+            sections,
+            count: if kind == "Given" { given.len() } else { count },
+            given: given.as_ptr(),
+        };
+        let recipe = match inverse {
+            None => over_c::scaling(&scaling).map(|scaling| Recipe::Base(axes, base, scaling)),
+            Some(false) => Some(Recipe::Doubles(axes, &lists.doubles, base)),
+            Some(true) => Some(Recipe::Singles(axes, &lists.singles, base)),
+        };
+        if let Some(recipe) = recipe {
+            let chunks = made
+                .as_ref()
+                .map_or(0, |made| made.rotary_dim().div_ceil(16));
+            match (recipe.make(chunks), &made) {
+                (Some(over_c), Ok(made)) => over_c.compare(made),
+                (None, Err(_)) => {}
+                (over_c, made) => panic!("{recipe:?}: {over_c:?} and {made:?}"),
+            }
+        }
+    }
     check(source, made, |storage| {
         Frequencies::new_in(storage, axes, base, &scaling).map(drop)
     });
@@ -110,9 +148,20 @@ struct Lists {
 }
 
 impl Lists {
-    fn any(source: &mut Source<'_>) -> Self {
-        let len = source.below(40);
-        let mut list = || (0..len).map(|_| number(source)).collect::<Vec<f64>>();
+    /// Returns lists that mostly have a valid number for each pair.
+    fn any(source: &mut Source<'_>, pairs: usize) -> Self {
+        let len = match source.below(4) {
+            0 => source.below(40),
+            _ => pairs.min(1024),
+        };
+        let valid = source.once_in(2);
+        let mut list = || -> Vec<f64> {
+            let value = |_| match valid {
+                true => source.within(1, 64) as f64 / 16.0,
+                false => number(source),
+            };
+            (0..len).map(value).collect()
+        };
         let (doubles, others) = (list(), list());
         Lists {
             singles: doubles.iter().map(|&value| value as f32).collect(),
@@ -122,49 +171,98 @@ impl Lists {
     }
 }
 
-type MakeAxes = for<'a> fn(&mut Source<'_>, [usize; 4], &'a [u8]) -> Axes<'a>;
+/// A constructor of axes: its name and number of sections, arguments that mostly fit, and the call.
+type MakeAxes = (
+    &'static str,
+    usize,
+    fn(&mut Source<'_>, [usize; 4]) -> (usize, [usize; 4]),
+    for<'a> fn(usize, [usize; 4], &'a [u8]) -> Axes<'a>,
+);
 
 /// All constructors of axes; text, the most usual one, is listed twice.
 const AXES: &[MakeAxes] = &[
-    |source, [a, ..], _| Axes::mrope(covered(source, &[a]), [a]),
-    |source, [a, b, c, _], _| Axes::mrope(covered(source, &[a, b, c]), [a, b, c]),
-    |source, sections, _| Axes::mrope(covered(source, &sections), sections),
-    |source, [a, b, c, _], _| Axes::mrope_interleaved(covered(source, &[a, b, c]), [a, b, c]),
-    |source, [a, b, c, _], _| {
-        let sections = [a, if source.once_in(4) { b } else { a }, c];
-        Axes::mrope_alternating(covered(source, &sections), sections)
-    },
-    |source, [a, b, c, _], _| Axes::mrope_spread(covered(source, &[a, b, c]), [a, b, c]),
-    |_, [a, b, c, d], _| Axes::ggml_mrope(a.saturating_mul(2), [b, c, d, a]),
-    |_, [a, b, c, d], _| Axes::ggml_imrope(2 * (a % 300), [b, c, d, a]),
-    |_, [a, b, ..], _| Axes::per_axis([a, b]),
-    |_, sections, _| Axes::per_axis(sections),
-    |_, [a, ..], _| Axes::vision(a),
-    |_, [a, ..], _| Axes::pixtral(a),
-    |_, [a, ..], _| Axes::wan(a),
-    |_, _, given| Axes::given(given),
-    text,
-    text,
+    ("Mrope", 1, covered::<1>, |dim, [a, ..], _| {
+        Axes::mrope(dim, [a])
+    }),
+    ("Mrope", 3, covered::<3>, |dim, [a, b, c, _], _| {
+        Axes::mrope(dim, [a, b, c])
+    }),
+    ("Mrope", 4, covered::<4>, |dim, sections, _| {
+        Axes::mrope(dim, sections)
+    }),
+    (
+        "MropeInterleaved",
+        3,
+        covered::<3>,
+        |dim, [a, b, c, _], _| Axes::mrope_interleaved(dim, [a, b, c]),
+    ),
+    (
+        "MropeAlternating",
+        3,
+        alternating,
+        |dim, [a, b, c, _], _| Axes::mrope_alternating(dim, [a, b, c]),
+    ),
+    ("MropeSpread", 3, covered::<3>, |dim, [a, b, c, _], _| {
+        Axes::mrope_spread(dim, [a, b, c])
+    }),
+    ("GgmlMrope", 4, twice_the_last, |dim, sections, _| {
+        Axes::ggml_mrope(dim, sections)
+    }),
+    ("GgmlImrope", 4, twice_the_last, |dim, sections, _| {
+        Axes::ggml_imrope(dim, sections)
+    }),
+    ("PerAxis", 2, any_dim, |_, [a, b, ..], _| {
+        Axes::per_axis([a, b])
+    }),
+    ("PerAxis", 4, any_dim, |_, sections, _| {
+        Axes::per_axis(sections)
+    }),
+    ("Vision", 0, any_dim, |dim, _, _| Axes::vision(dim)),
+    ("Pixtral", 0, any_dim, |dim, _, _| Axes::pixtral(dim)),
+    ("Wan", 0, any_dim, |dim, _, _| Axes::wan(dim)),
+    ("Given", 0, any_dim, |_, _, given| Axes::given(given)),
+    ("Text", 0, even_dim, |dim, _, _| Axes::from(dim)),
+    ("Text", 0, even_dim, |dim, _, _| Axes::from(dim)),
 ];
 
-/// Returns the channels of the pairs of the sections, or any number, which is refused.
-fn covered(source: &mut Source<'_>, sections: &[usize]) -> usize {
+/// Returns the channels of the pairs of the first sections, or any number, which is refused.
+fn covered<const COUNT: usize>(
+    source: &mut Source<'_>,
+    sections: [usize; 4],
+) -> (usize, [usize; 4]) {
     if source.once_in(8) {
-        return size(source);
+        return (size(source), sections);
     }
-    let pairs = sections
+    let pairs = sections[..COUNT]
         .iter()
         .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
-    pairs.saturating_mul(2)
+    (pairs.saturating_mul(2), sections)
 }
 
-fn text<'a>(source: &mut Source<'_>, [a, ..]: [usize; 4], _: &'a [u8]) -> Axes<'a> {
-    Axes::from(if source.once_in(4) { a } else { a & !1 })
+/// Returns sections that have as many pairs of height as of width.
+fn alternating(source: &mut Source<'_>, [a, b, c, d]: [usize; 4]) -> (usize, [usize; 4]) {
+    let b = if source.once_in(4) { b } else { a };
+    covered::<3>(source, [a, b, c, d])
 }
 
-fn axes<'a>(source: &mut Source<'_>, given: &'a [u8]) -> Axes<'a> {
-    let numbers = [0; 4].map(|_| size(source));
-    source.one_of(AXES)(source, numbers, given)
+fn twice_the_last(_: &mut Source<'_>, sections: [usize; 4]) -> (usize, [usize; 4]) {
+    (sections[3].saturating_mul(2), sections)
+}
+
+fn any_dim(_: &mut Source<'_>, sections: [usize; 4]) -> (usize, [usize; 4]) {
+    (sections[0], sections)
+}
+
+fn even_dim(source: &mut Source<'_>, sections: [usize; 4]) -> (usize, [usize; 4]) {
+    let dim = sections[0];
+    (if source.once_in(4) { dim } else { dim & !1 }, sections)
+}
+
+#[cfg(feature = "capi")]
+fn kind_over_c(name: &str) -> i32 {
+    let mut kinds = rope::rope_axes_kind::ALL.iter();
+    let kind = kinds.find(|kind| format!("{kind:?}") == name);
+    *kind.expect("C has every constructor") as i32
 }
 
 /// The numbers of a scaling.
@@ -437,7 +535,7 @@ fn gguf(source: &mut Source<'_>) {
             pairs.push((name, value));
         }
     }
-    let lists = Lists::any(source);
+    let lists = Lists::any(source, 20);
     let mut gguf = Gguf::new(&pairs).expect("an architecture");
     match source.below(3) {
         0 => gguf = gguf.with_freq_factors(Some(&lists.singles)),

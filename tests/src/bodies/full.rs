@@ -5,8 +5,13 @@ use rope_core::gradient::PairGradients;
 use rope_core::internals::in_stages;
 use rope_core::{Backend, Direction, Error, Tensor, TensorMut};
 
+use super::gradient::same;
+#[cfg(feature = "capi")]
+use crate::chain::Chain;
 use crate::full::{FullRows, add_gradients, rotated};
 use crate::number::{paint, values};
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{
     Number, Placed, Rotation, Source, compare, element_functions, element_pair_functions, oracle,
 };
@@ -73,6 +78,14 @@ fn in_place<E: Number>(
             }
         }
     });
+    #[cfg(feature = "capi")]
+    {
+        let (mut got, mut memory) = (x.clone(), Vec::new());
+        let rows = rows.over_c(source.below(3), &mut memory);
+        let (plan, target) = ((&Chain::ALONE, rotation), over_c::tensor(&mut got, &place));
+        over_c::run(plan, None, &target, Some(&rows), refusal, "full-width rows");
+        compare(&got, &expected, &place.view, &"over C");
+    }
 }
 
 fn into<I: Number, O: Number>(
@@ -103,6 +116,22 @@ fn into<I: Number, O: Number>(
             compare(&got, &expected, &to.view, &doing);
         }
     });
+    #[cfg(feature = "capi")]
+    {
+        let (mut x, mut got, mut memory) = (x.clone(), y.clone(), Vec::new());
+        let rows = rows.over_c(source.below(3), &mut memory);
+        let [x, target] = [over_c::tensor(&mut x, &from), over_c::tensor(&mut got, &to)];
+        let plan = (&Chain::ALONE, rotation);
+        over_c::run(
+            plan,
+            Some(&x),
+            &target,
+            Some(&rows),
+            refusal,
+            "full-width rows",
+        );
+        compare(&got, &expected, &to.view, &"over C");
+    }
 }
 
 fn gradients<E: Number>(
@@ -143,9 +172,19 @@ fn gradients<E: Number>(
             &mut PairGradients::new(&mut got_sin, extents).expect("as many sums"),
         );
         oracle::answered(result, refusal);
-        for (got, expected) in got_cos.iter().chain(&got_sin).zip(cos.iter().chain(&sin)) {
-            let same = got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan();
-            assert!(same, "{backend}, {}: {got} for {expected}", E::NAME);
-        }
+        same(&got_cos, &cos, &format!("{backend}, cos of {}", E::NAME));
+        same(&got_sin, &sin, &format!("{backend}, sin of {}", E::NAME));
+    }
+    #[cfg(feature = "capi")]
+    {
+        let (mut x, mut dy) = (x.clone(), dy.clone());
+        let of = [over_c::tensor(&mut x, &from), over_c::tensor(&mut dy, &to)];
+        let (mut got_cos, mut got_sin) = (before.clone(), before.clone());
+        let into = (&mut got_cos[..], Some(&mut got_sin[..]), extents);
+        let kind = rope::rope_gradient_kind::Channels;
+        let accepted = over_c::gradients(kind, rotation, [&of[0], &of[1]], into);
+        assert_eq!(accepted, refusal.is_none(), "{rotation:?}");
+        same(&got_cos, &cos, "cos over C");
+        same(&got_sin, &sin, "sin over C");
     }
 }

@@ -9,6 +9,8 @@ use rope_core::{
 
 use crate::Source;
 use crate::correctly_rounded::{Coordinate, cos_sin, cos_sin_of_sum};
+#[cfg(feature = "capi")]
+use crate::over_c::frequencies::{self as over_c, Recipe};
 
 /// Tests any frequencies and positions: every backend gives the same bits, the f32 values nearest to the exact ones.
 ///
@@ -36,11 +38,14 @@ pub fn generated_rows(source: &mut Source<'_>) {
         attention_factor: Some(factor),
         ..rope_core::Yarn::new(8.0, 4096)
     });
-    let made = if source.once_in(2) {
-        Frequencies::from_inverse(Axes::given(&given), &inverse, factor)
-    } else {
-        let base = source.one_of(&[1e4, 5e5, 1e6, 1.001, 1e300]);
-        Frequencies::new(Axes::given(&given), base, &scaling)
+    let listed = source.once_in(2);
+    let base = match listed {
+        true => factor,
+        false => source.one_of(&[1e4, 5e5, 1e6, 1.001, 1e300]),
+    };
+    let made = match listed {
+        true => Frequencies::from_inverse(Axes::given(&given), &inverse, factor),
+        false => Frequencies::new(Axes::given(&given), base, &scaling),
     };
     let frequencies = match made {
         Ok(frequencies) => frequencies,
@@ -87,6 +92,25 @@ pub fn generated_rows(source: &mut Source<'_>) {
         );
     }
     on_the_stack(&frequencies.at(positions).expect("positions"), &rows, 1);
+    #[cfg(feature = "capi")]
+    {
+        let axes = rope::rope_axes {
+            kind: rope::rope_axes_kind::Given as i32,
+            count: pairs,
+            given: given.as_ptr(),
+            ..rope::rope_axes_text(0)
+        };
+        let recipe = match over_c::scaling(&scaling) {
+            Some(scaling) if !listed => Recipe::Base(axes, base, scaling),
+            _ => Recipe::Doubles(axes, &inverse, factor),
+        };
+        let made = recipe
+            .make(pairs.div_ceil(8))
+            .expect("the same frequencies");
+        made.set_angle(angle);
+        let angles = frequencies.at(positions).expect("positions");
+        made.compare_rows(&placed.over_c(), &angles);
+    }
     if angle == Angle::HuggingFaceF32 {
         for token in 0..rows.len() {
             let (cos, sin) = rows.row(token, 0).expect("a row for each");
@@ -125,7 +149,14 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     ];
     let factor = source.one_of(&[1.0, 1.138_629_436_111_989, 1e-30, 3.4e38, 1e-44]);
     let list: Vec<f64> = (0..axes * heads * pairs).map(|_| inverse(source)).collect();
-    let frequencies = match MixedFrequencies::new(&list, [axes, heads, pairs], factor) {
+    let shape = [axes, heads, pairs];
+    let singles: Option<Vec<f32>> =
+        (source.once_in(2)).then(|| list.iter().map(|&inverse| inverse as f32).collect());
+    let made = match &singles {
+        Some(singles) => MixedFrequencies::new(singles, shape, factor),
+        None => MixedFrequencies::new(&list, shape, factor),
+    };
+    let frequencies = match made {
         Ok(frequencies) => frequencies,
         Err(Error::Frequencies(FrequenciesError::TurnsPerPosition { .. })) => return,
         Err(error) => panic!("{list:?} with {factor}: {error}"),
@@ -164,6 +195,17 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     }
     if tokens > 0 {
         on_the_stack(&angles, &angles.rows().expect("memory"), heads);
+    }
+    #[cfg(feature = "capi")]
+    {
+        let inverse = match &singles {
+            Some(singles) => over_c::mixed(singles, rope::rope_number::F32, shape),
+            None => over_c::mixed(&list, rope::rope_number::F64, shape),
+        };
+        let made = Recipe::Mixed(inverse, factor, angle).make(axes * heads * pairs.div_ceil(8));
+        let made = made.expect("mixed frequencies");
+        made.compare_mixed(&frequencies);
+        made.compare_rows(&placed.over_c(), &angles);
     }
     // The coordinate in the definition's own type.
     let exact = |at: &Coordinate| match *at {
@@ -422,6 +464,37 @@ impl ListedPositions {
             Listed::Range(..) | Listed::One(_) | Listed::Inclusive(..) | Listed::Packed(..) => {
                 false
             }
+        }
+    }
+
+    /// Returns the list as a struct of C.
+    #[cfg(feature = "capi")]
+    fn over_c(&self) -> rope::rope_positions {
+        use over_c::positions;
+        use rope::{rope_number as Number, rope_positions_kind as Kind};
+        let kind = |order: &Order| match order {
+            Order::PerToken => Kind::PerToken,
+            Order::AxisMajor => Kind::AxisMajor,
+            Order::TokenMajor => Kind::TokenMajor,
+        };
+        match &self.listed {
+            Listed::I32(order, ids) => positions(kind(order), ids, Number::I32),
+            Listed::I64(order, ids) => positions(kind(order), ids, Number::I64),
+            Listed::U32(order, ids) => positions(kind(order), ids, Number::U32),
+            Listed::U64(order, ids) => positions(kind(order), ids, Number::U64),
+            Listed::Usize(order, ids) if usize::BITS == 64 => {
+                positions(kind(order), ids, Number::U64)
+            }
+            Listed::Usize(order, ids) => positions(kind(order), ids, Number::U32),
+            Listed::F32(order, values) => positions(kind(order), values, Number::F32),
+            Listed::F64(order, values) => positions(kind(order), values, Number::F64),
+            Listed::Range(first, _) | Listed::One(first) | Listed::Inclusive(first, _) => {
+                rope::rope_positions_range(*first, self.at.len())
+            }
+            Listed::Packed(offsets, starts) => rope::rope_positions {
+                starts: (starts.as_ref()).map_or(std::ptr::null(), |starts| starts.as_ptr().cast()),
+                ..positions(Kind::Packed, offsets, Number::I32)
+            },
         }
     }
 

@@ -92,25 +92,39 @@ fn any<E: Number>(source: &mut Source<'_>) {
         });
         compare(&written, &rotated, &to.view, &doing);
     }
+    // Sums of no heads are sums for all heads in C.
     #[cfg(feature = "capi")]
-    {
+    if shape_of_sums[1] > 0 {
         let [mut y, mut dy, mut written] = [x.clone(), g.clone(), g.clone()];
         let [y, dy] = [over_c::tensor(&mut y, &from), over_c::tensor(&mut dy, &to)];
-        for (kind, expected) in [
-            (rope_gradient_kind::Angles, &cross),
-            (rope_gradient_kind::Factors, &dot),
+        let other = Rotation {
+            output: source.one_of(&Pairing::ALL),
+            ..rotation
+        };
+        for (kind, rotation, expected) in [
+            (rope_gradient_kind::Angles, rotation, &cross),
+            (rope_gradient_kind::AnglesOfInput, other, &cross),
+            (rope_gradient_kind::Factors, rotation, &dot),
         ] {
             let mut sums = before.clone();
-            over_c::gradients(kind, rotation, [&y, &dy], (&mut sums, shape_of_sums));
+            let into = (&mut sums[..], None, shape_of_sums);
+            assert!(over_c::gradients(kind, rotation, [&y, &dy], into));
             same(&sums, expected, "over C");
         }
+        let [mut cos, mut sin] = [before.clone(), before.clone()];
+        let into = (&mut cos[..], Some(&mut sin[..]), shape_of_sums);
+        let kind = rope_gradient_kind::CosSin;
+        let accepted = over_c::gradients(kind, rotation, [&y, &dy], into);
+        assert!(accepted, "{}", crate::c::detail());
+        same(&cos, &dot, "cos over C");
+        same(&sin, &cross, "sin over C");
         let mut sums = before.clone();
         let dx = over_c::tensor(&mut written, &to);
         over_c::backward(
             (&Chain::ALONE, rotation),
             [&y, &dy],
             Some(&dx),
-            &stored.angles,
+            &stored.over_c(),
             (&mut sums, shape_of_sums),
         );
         same(&sums, &cross, "over C");
@@ -226,7 +240,7 @@ fn linear<E: Number>(
         compare(&got, &expected, &to.view, &doing);
     }
     #[cfg(feature = "capi")]
-    {
+    if shape_of_sums[1] > 0 {
         let (mut y, mut got, mut sums) = (y.to_vec(), dy.to_vec(), before.to_vec());
         let [of_y, of_dy] = [over_c::tensor(&mut y, &from), over_c::tensor(&mut got, &to)];
         let plan = Chain {
@@ -237,7 +251,7 @@ fn linear<E: Number>(
             (&plan, rotation),
             [&of_y, &of_dy],
             None,
-            &stored.angles,
+            &stored.over_c(),
             (&mut sums, shape_of_sums),
         );
         same(&sums, cross, "over C");
@@ -246,7 +260,7 @@ fn linear<E: Number>(
 }
 
 /// Asserts equal bits, or NaN on both sides.
-fn same(got: &[f64], expected: &[f64], doing: &str) {
+pub(super) fn same(got: &[f64], expected: &[f64], doing: &str) {
     assert_eq!(got.len(), expected.len());
     for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
         assert!(

@@ -1,14 +1,20 @@
 //! Several outputs of one input.
 
+#[cfg(feature = "capi")]
+use rope::{rope_angles, rope_output};
 use rope_core::error::ShapeError;
 use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
 use super::cache::{codes, elements, filled, located};
 use super::chain::{refusal, rotating_shape, rows};
+#[cfg(feature = "capi")]
+use crate::c::in_slots;
 use crate::cache::{Coded, Elements, Kept, TokenAddress};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::ElementKind;
 use crate::number::{paint, values};
+#[cfg(feature = "capi")]
+use crate::over_c;
 use crate::{
     Expected, Number, Placed, Rotation, Source, Stored, compare, element_pair_functions, oracle,
 };
@@ -196,6 +202,50 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
         expected.2.compare(&in_kept, &doing);
         expected.3.compare(&in_coded, &doing);
         assert!(other.iter().all(|x| x.to_f32() == 0.0), "{doing}");
+    }
+    #[cfg(feature = "capi")]
+    {
+        let (mut x, mut y, mut z) = (x.clone(), first.before.clone(), second.before.clone());
+        let (mut in_kept, mut in_coded) = (kept.before.clone(), coded.before.clone());
+        let mut other = vec![O::from_f32(0.0); (heads + 1) * batch * tokens * head_dim];
+        let of_kept = over_c::slots(&kept.slots, kept.before.paged());
+        let of_coded = over_c::slots(&coded.slots, coded.before.paged());
+        let caches = in_kept.over_c().zip(in_coded.over_c());
+        if let (Some((keys, codes)), Some((of_kept, of_coded))) = (caches, of_kept.zip(of_coded)) {
+            let wide = Placed::bshd([batch, tokens, heads + 1, head_dim]);
+            let targets = [
+                over_c::tensor(&mut y, &first.place),
+                over_c::tensor(&mut z, &second.place),
+                in_slots(&keys, &of_kept),
+                in_slots(&codes, &of_coded),
+                over_c::tensor(&mut other, &wide),
+            ];
+            let rows_of = [&second.rows[0], &kept.rows, &coded.rows, &second.rows[0]];
+            let rows_of = rows_of.map(Stored::over_c);
+            let of_groups: Vec<rope_angles> = first.rows.iter().map(Stored::over_c).collect();
+            let output = |&target: &usize| rope_output {
+                y: &targets[target],
+                rows: match target {
+                    0 => of_groups.as_ptr(),
+                    _ => &rows_of[target - 1],
+                },
+                groups: if target == 0 { groups } else { 0 },
+            };
+            let outputs: Vec<rope_output> = order
+                .iter()
+                .chain(misfit.then_some(&4))
+                .map(output)
+                .collect();
+            let source = over_c::tensor(&mut x, &from);
+            let accepted = over_c::into_each((&chain, rotation), &source, &outputs);
+            let doing = format!("over C, {order:?}, {rotation:?}, {shape:?}, {chain:?}");
+            assert_eq!(accepted, error.is_none(), "{doing}: {}", crate::c::detail());
+            compare(&y, &expected.0, &first.place.view, &doing);
+            compare(&z, &expected.1, &second.place.view, &doing);
+            expected.2.compare(&in_kept, &doing);
+            expected.3.compare(&in_coded, &doing);
+            assert!(other.iter().all(|x| x.to_f32() == 0.0), "{doing}");
+        }
     }
 }
 

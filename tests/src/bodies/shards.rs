@@ -5,6 +5,8 @@ use rope_core::shard::{Shard, ShardKind};
 use rope_core::{Error, Ids, Positions};
 
 use crate::Source;
+#[cfg(feature = "capi")]
+use crate::over_c::frequencies as over_c;
 
 /// Tests any number of tokens, ranks and sequences: the lists equal the definitions token by token.
 ///
@@ -44,6 +46,24 @@ pub fn shards(source: &mut Source<'_>) {
         let shard = Shard::new(kind, rank, ranks).expect("a rank");
         compare(shard.tokens(tokens), one.as_ref(), rank);
         compare(shard.packed(Ids::I64(&offsets)), packed.as_ref(), rank);
+        #[cfg(feature = "capi")]
+        {
+            use rope::rope_positions_kind as Kind;
+            let kind = match kind {
+                ShardKind::Contiguous => Kind::ContiguousShard,
+                ShardKind::Zigzag => Kind::ZigzagShard,
+                ShardKind::UnevenZigzag => Kind::UnevenZigzagShard,
+                ShardKind::Striped => Kind::StripedShard,
+            };
+            let of_one = rope::rope_positions_shard(kind as i32, tokens, rank, ranks);
+            let of_packed = rope::rope_positions {
+                rank,
+                ranks,
+                ..over_c::positions(kind, &offsets, rope::rope_number::I64)
+            };
+            compare_over_c(&of_one, shard.tokens(tokens).ok());
+            compare_over_c(&of_packed, shard.packed(Ids::I64(&offsets)).ok());
+        }
     }
     let beyond = ranks + source.below(3);
     let error = Error::Shard(ShardError::Rank {
@@ -74,6 +94,22 @@ fn compare(
     }
     assert_eq!(got.position(tokens.len()), None);
     let _: Positions<'_> = got.into();
+}
+
+/// Compares the tokens of a rank, and the rows of their positions.
+#[cfg(feature = "capi")]
+fn compare_over_c(
+    shard: &rope::rope_positions,
+    expected: Option<rope_core::shard::ShardTokens<'_>>,
+) {
+    let tokens = expected.as_ref().map(|tokens| tokens.iter().collect());
+    assert_eq!(over_c::shard_tokens(shard), tokens);
+    if let Some(expected) = expected {
+        let frequencies = rope_core::Frequencies::new(8, 10_000.0, &rope_core::Scaling::Default);
+        let frequencies = frequencies.expect("a base");
+        let angles = frequencies.at(expected).expect("positions");
+        over_c::Made::text(8).compare_rows(shard, &angles);
+    }
 }
 
 /// Returns the tokens of every rank with their positions; `sequences` are pairs of first token and length.
