@@ -15,10 +15,9 @@ use std::ptr::{null, null_mut};
 use c::{detail, full_rows, in_slots, moved_by, moved_from, strided_rows, tensor_at, zero};
 use half::{bf16, f16};
 use rope::*;
-use rope_core::axes::Axes;
 use rope_core::{
-    Angles, Backend, Direction, Element, Frequencies, FullRows, Layout, Pairing, Positions, Rope,
-    Rows, Scaling, Tensor, TensorMut, TokenAngles, Yarn,
+    Backend, Element, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor,
+    TensorMut, Yarn,
 };
 
 #[path = "../../../tests/src/c.rs"]
@@ -308,11 +307,6 @@ fn by_ids<T>(rows: rope_angles, ids: &[T], number: rope_number) -> rope_angles {
     with!(rows; ids = values, ids_count = count, ids_number = number as i32)
 }
 
-/// Returns the bytes of ROPE_FREQUENCIES_BYTES.
-fn frequencies_bytes(rotary_dim: usize) -> usize {
-    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * rotary_dim.div_ceil(16)
-}
-
 /// Returns the first place in memory that is aligned as handles are: a refusal counts the bytes up to there as well.
 fn aligned(memory: &mut [u8]) -> *mut c_void {
     let start = memory.as_mut_ptr();
@@ -345,38 +339,4 @@ impl Drop for Owned {
     fn drop(&mut self) {
         ok!(rope_frequencies_free(self.0));
     }
-}
-
-/// Compares rows of the library with angles of rope-core: in the caller's memory, which has room for one number more,
-/// and in a table. Returns their values.
-#[track_caller]
-fn same_rows(angles: &rope_angles, expected: &TokenAngles<'_>) -> Vec<f32> {
-    let rows = expected.rows().expect("memory");
-    let (mut len, mut made, mut filled, mut kept) =
-        (0, null_mut(), zero::<rope_angles>(), zero::<rope_angles>());
-    ok!(rope_rows_len(angles, &mut len));
-    let mut values = vec![0.0; len];
-    expected.rows_in(&mut values).expect("as much room");
-    assert_eq!(len, rows.len() * rows.heads() * rows.rotary_dim());
-    let mut storage = vec![7.0_f32; len + 1];
-    let (out, room) = (storage.as_mut_ptr(), storage.len());
-    ok!(
-        rope_rows_fill(angles, out, room, &mut filled),
-        rope_table_new(angles, &mut made),
-        rope_table_rows(made, &mut kept),
-    );
-    assert_eq!(storage.pop(), Some(7.0));
-    // SAFETY: the rows of the table, which still exists.
-    let of_table = unsafe { std::slice::from_raw_parts(kept.cos, kept.len) };
-    assert!(storage == values && of_table == values);
-    for made in [filled, kept] {
-        assert_eq!((made.len, made.rotary_dim), (len, rows.rotary_dim()));
-        assert_eq!(made.heads.max(1), rows.heads());
-        assert_eq!(made.attention_factor, rows.attention_factor());
-        // Rows of deltas have no factor, so that they move what any rows do.
-        let moves = i32::from(!angles.old_frequencies.is_null());
-        assert_eq!((made.moves, made.full_width), (moves, 0));
-    }
-    ok!(rope_table_free(made));
-    values
 }

@@ -1,4 +1,4 @@
-//! The backward pass and its reductions. The bodies have backward passes, and gradients by angles and factors, over C.
+//! Reductions, and refusals of the backward pass. The bodies have backward passes and gradients of every kind over C.
 
 use rope_core::gradient::{PairGradients, convert_to_base, convert_to_ratio};
 
@@ -21,39 +21,6 @@ fn sums(values: &mut [f64], [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradi
         rows,
         heads,
         pairs,
-    }
-}
-
-/// The gradients by angles of the input, of a plan that changes the pairing; by cos and sin; and by those of each
-/// channel.
-#[test]
-fn the_gradients_match_rope_core() {
-    let y = values::<bf16>(LEN);
-    let dy: Vec<bf16> = y.iter().rev().copied().collect();
-    let [of_y, of_dy] = [&y, &dy].map(|x| Tensor::new(x, SHAPE).expect("valid"));
-    let (rope, c_plan) = (Rope::new(Pairing::Half), plan(rope_pairing::Half));
-    let into = with!(c_plan; output_pairing = rope_pairing::Interleaved as i32);
-    let (y, dy) = (view(&y, SHAPE), view(&dy, SHAPE));
-    use rope_gradient_kind::{AnglesOfInput, Channels, CosSin};
-    for kind in [AnglesOfInput, CosSin, Channels] {
-        let width = if kind == Channels { 2 * PAIRS } else { PAIRS };
-        let shape = [2 * TOKENS, HEADS, width];
-        let [mut cos, mut sin, mut c_cos, mut c_sin] = [(); 4].map(|()| begun(shape));
-        let mut of_cos = PairGradients::new(&mut cos, shape).expect("valid");
-        let mut of_sin = PairGradients::new(&mut sin, shape).expect("valid");
-        let done = match kind {
-            AnglesOfInput => rope.angle_gradients(&of_y, &of_dy, &mut of_cos),
-            CosSin => rope.cos_sin_gradients(&of_y, &of_dy, &mut of_cos, &mut of_sin),
-            _ => rope.channel_gradients(&of_y, &of_dy, &mut of_cos, &mut of_sin),
-        };
-        done.expect("valid");
-        let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));
-        let (plan, second) = match kind {
-            AnglesOfInput => (&into, null()),
-            _ => (&c_plan, &raw const second),
-        };
-        ok!(rope_gradients(kind as i32, plan, &y, &dy, &first, second));
-        assert!(c_cos == cos && c_sin == sin, "{kind:?}");
     }
 }
 

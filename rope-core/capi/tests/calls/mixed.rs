@@ -1,6 +1,5 @@
-//! Mixed frequencies, what they start from, and grids.
+//! What mixed frequencies start from, grids, and refusals. The bodies have mixed frequencies over C.
 
-use rope_core::axes::{MixedAngle, MixedFrequencies};
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 
 use super::*;
@@ -29,71 +28,6 @@ fn inverse<T>(values: &[T], number: rope_number, heads: usize) -> rope_mixed_inv
 /// Returns the bytes of ROPE_MIXED_FREQUENCIES_BYTES.
 fn bytes(heads: usize) -> usize {
     ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * AXES * heads * PAIRS.div_ceil(8)
-}
-
-/// Handles on the heap and in the caller's memory, of floats and doubles, for each head and for all, with either angle:
-/// their rows, and the rotation that makes them itself.
-#[test]
-fn mixed_frequencies_match_rope_core() {
-    for (heads, c_heads) in [(1, 0), (1, 1), (HEADS, HEADS)] {
-        for &angle in rope_mixed_angle::ALL {
-            for singles in [false, true] {
-                let doubles = learned(heads);
-                let floats: Vec<f32> = doubles.iter().map(|&inverse| inverse as f32).collect();
-                let shape = [AXES, heads, PAIRS];
-                let expected = match singles {
-                    true => MixedFrequencies::new(&floats, shape, 1.25),
-                    false => MixedFrequencies::new(&doubles, shape, 1.25),
-                };
-                let inverse = match singles {
-                    true => inverse(&floats, rope_number::F32, c_heads),
-                    false => inverse(&doubles, rope_number::F64, c_heads),
-                };
-                let expected = expected.expect("valid").with_angle(match angle {
-                    rope_mixed_angle::Exact => MixedAngle::Exact,
-                    rope_mixed_angle::SummedF32 => MixedAngle::SummedF32,
-                });
-                let (angle, size) = (angle as i32, bytes(heads));
-                let new =
-                    |out: &mut _| call!(rope_mixed_frequencies_new(&inverse, 1.25, angle, out));
-                let (owned, mut placed) = (Owned::make(new), null_mut());
-                // One byte further, aligned to nothing.
-                let mut memory = vec![0x55_u8; size + 1];
-                let at = memory.as_mut_ptr().wrapping_add(1).cast();
-                ok!(
-                    rope_mixed_frequencies_init(at, size, &inverse, 1.25, angle, &mut placed),
-                    rope_frequencies_set_backend(placed, rope_backend::Scalar as i32),
-                    rope_frequencies_set_backend(placed, rope_backend::Best as i32),
-                );
-                for handle in [owned.0, placed] {
-                    the_same(handle, &expected, angle);
-                }
-            }
-        }
-    }
-}
-
-/// A handle describes, makes and rotates as frequencies of rope-core do.
-fn the_same(handle: *const rope_frequencies, expected: &MixedFrequencies<'_>, angle: i32) {
-    let coordinates = (0..AXES * SHAPE[1]).map(|i| i as f64 / 4.0 - 1.0);
-    let coordinates: Vec<f64> = coordinates.collect();
-    let angles = expected.at(Positions::real_axis_major(&*coordinates));
-    let (angles, axis_major) = (angles.expect("valid"), rope_positions_kind::AxisMajor);
-    let listed = positions(axis_major, &coordinates, rope_number::F64);
-    let at = rope_angles_at(handle, &listed);
-    same_rows(&at, &angles);
-    let mut info: rope_frequencies_info = zero();
-    ok!(rope_frequencies_describe(handle, &mut info));
-    let shape = (info.axes, info.heads, info.rotary_dim);
-    assert_eq!(shape, (AXES, expected.heads(), 2 * PAIRS));
-    assert_eq!((info.angle, info.attention_factor), (angle, 1.25));
-    let [mut x, mut rotated] = [values::<f32>(LEN), values::<f32>(LEN)];
-    let mut target = TensorMut::new(&mut rotated, SHAPE).expect("valid");
-    let rope = Rope::new(Pairing::Half);
-    rope.rotate(&mut target, &angles).expect("valid");
-    let (plan, view) = (plan(rope_pairing::Half), tensor(&mut x, SHAPE));
-    ok!(rope_rotate(&plan, &view, &at));
-    assert!(x == rotated);
 }
 
 #[test]
