@@ -232,22 +232,23 @@ impl LineSpan<'_> {
     /// Returns the heads in the target's memory, for reading.
     #[inline(always)]
     pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
-        SourceLine {
-            memory,
-            at: self.at[1],
-            step: self.steps[1],
-            ahead: self.ahead[1],
-        }
+        self.read(1, memory)
     }
 
     /// Returns the heads in the source's memory.
     #[inline(always)]
     pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> SourceLine<'l> {
+        self.read(0, memory)
+    }
+
+    /// Returns the heads at one end of the walk.
+    #[inline(always)]
+    fn read<'l>(&self, end: usize, memory: &'l [u8]) -> SourceLine<'l> {
         SourceLine {
             memory,
-            at: self.at[0],
-            step: self.steps[0],
-            ahead: self.ahead[0],
+            at: self.at[end],
+            step: self.steps[end],
+            ahead: self.ahead[end],
         }
     }
 }

@@ -200,26 +200,15 @@ impl<S: Copy> Rope<S> {
 
     /// Returns the plan with other stages, or none.
     pub(super) fn with<T>(&self, stages: T) -> Rope<T> {
-        let Rope {
-            input,
-            output,
-            direction,
-            proof,
-            tuning,
-            staged,
-            window,
-            threads,
-            ..
-        } = *self;
         Rope {
-            input,
-            output,
-            direction,
-            proof,
-            tuning,
-            staged,
-            window,
-            threads,
+            input: self.input,
+            output: self.output,
+            direction: self.direction,
+            proof: self.proof,
+            tuning: self.tuning,
+            staged: self.staged,
+            window: self.window,
+            threads: self.threads,
             stages,
         }
     }
@@ -263,21 +252,15 @@ impl<S: Transpose> Rope<S> {
     /// Returns the plan of the backward pass of a forward plan: its transpose, from its output pairing to its input
     /// pairing.
     pub(super) fn back(&self) -> Result<Self, Error> {
-        let Rope {
-            input,
-            output,
-            direction,
-            stages,
-            ..
-        } = *self;
+        let direction = self.direction;
         if direction != Direction::Forward {
             return Err(Error::Gradient(GradientError::Direction { direction }));
         }
         Ok(Rope {
-            input: output,
-            output: input,
+            input: self.output,
+            output: self.input,
             direction: Direction::Transpose,
-            stages: stages.transposed(),
+            stages: self.stages.transposed(),
             ..*self
         })
     }

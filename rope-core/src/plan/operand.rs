@@ -33,7 +33,10 @@ pub trait Source {
 
     /// Returns the kernels of norms for the element of a tensor, in programs that have norms.
     #[doc(hidden)]
-    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels>;
+    #[inline(always)]
+    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
+        None
+    }
 }
 
 /// The target of a call, or the heads that it rotates in place: a [`TensorMut`] or the slots of a cache
@@ -57,7 +60,10 @@ pub trait Target {
 
     /// Returns the kernels of a tensor for in-place calls. Those of a cache are in its format.
     #[doc(hidden)]
-    fn kernels<S: Stages>(&self) -> PassKernels;
+    #[inline(always)]
+    fn kernels<S: Stages>(&self) -> PassKernels {
+        PassKernels::default()
+    }
 }
 
 /// The angles of a call: [`Rows`], [`FullRows`], or [`TokenAngles`], from which the call makes rows. Sealed.
@@ -201,11 +207,6 @@ impl Source for CacheSlots<'_> {
     fn source(&self) -> SourceKind<'_> {
         SourceKind::Whole(Operand::Cache(self.cache, &self.slots))
     }
-
-    #[inline(always)]
-    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
-        None
-    }
 }
 
 impl<E: Element> Target for TensorMut<'_, E> {
@@ -228,11 +229,6 @@ impl Target for CacheSlotsMut<'_> {
     fn target(&mut self) -> TargetKind<'_> {
         TargetKind::Whole(OperandMut::Cache(self.target()))
     }
-
-    #[inline(always)]
-    fn kernels<S: Stages>(&self) -> PassKernels {
-        PassKernels::default()
-    }
 }
 
 /// Tensors with the channels of a head side by side: the first has the first ones.
@@ -241,22 +237,12 @@ impl<E: Element, const N: usize> Source for [Tensor<'_, E>; N] {
     fn source(&self) -> SourceKind<'_> {
         SourceKind::Parts(self)
     }
-
-    #[inline(always)]
-    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
-        None
-    }
 }
 
 impl Source for PartSlots<'_> {
     #[inline(always)]
     fn source(&self) -> SourceKind<'_> {
         SourceKind::Parts(self)
-    }
-
-    #[inline(always)]
-    fn normed<S: Stages>(&self) -> Option<&'static NormRotateKernels> {
-        None
     }
 }
 
@@ -280,11 +266,6 @@ impl<const N: usize> Target for PartSlotsMut<'_, N> {
     #[inline(always)]
     fn target(&mut self) -> TargetKind<'_> {
         TargetKind::Parts(self)
-    }
-
-    #[inline(always)]
-    fn kernels<S: Stages>(&self) -> PassKernels {
-        PassKernels::default()
     }
 }
 
