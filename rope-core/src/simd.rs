@@ -17,6 +17,7 @@ pub(crate) mod shared_heads;
 pub(crate) mod slices;
 pub(crate) mod stream;
 mod sums;
+mod text;
 
 pub(crate) use cache_line::CacheLine;
 pub(crate) use double::SimdF64;

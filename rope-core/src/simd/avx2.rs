@@ -18,6 +18,7 @@ use bytemuck::{Pod, must_cast};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
 use super::quant::{BELOW_HALF, E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
+use super::text::{operations, rounding};
 use super::x86::arch::*;
 use super::x86::arch::{
     __m128 as HalfFloats, __m256 as Floats, __m256d as Doubles, __m256i as Integers,
@@ -306,16 +307,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[__m256; 2]; 2]) -> [[[u16; 8]; 2]; 2] {
-        let [[a, b], [c, d]] = [
-            [
-                self.round_number(group[0][0]),
-                self.round_number(group[0][1]),
-            ],
-            [
-                self.round_number(group[1][0]),
-                self.round_number(group[1][1]),
-            ],
-        ];
+        let [[a, b], [c, d]] = self.round_numbers(group);
         op!([
             must_cast(_mm256_blend_epi16::<0b1010_1010>(
                 _mm256_srli_epi32::<16>(a),
@@ -360,30 +352,6 @@ impl Simd for Avx2 {
 
 impl SimdQuant for Avx2 {
     x86_text!(SimdQuant);
-
-    #[inline(always)]
-    fn store_u8_truncated(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
-        self.in_order(op!({
-            let ab = _mm256_packs_epi32(_mm256_cvttps_epi32(a), _mm256_cvttps_epi32(b));
-            let cd = _mm256_packs_epi32(_mm256_cvttps_epi32(c), _mm256_cvttps_epi32(d));
-            _mm256_packus_epi16(ab, cd)
-        }))
-    }
-
-    #[inline(always)]
-    fn store_i8_even(self, x: [__m256; 4]) -> [[u8; 8]; 4] {
-        self.in_order(self.integers::<true>(x))
-    }
-
-    #[inline(always)]
-    fn store_i8_away(self, [a, b, c, d]: [__m256; 4], half: f32) -> [[u8; 8]; 4] {
-        self.in_order(self.integers::<false>([
-            self.add_to_magnitude(a, half),
-            self.add_to_magnitude(b, half),
-            self.add_to_magnitude(c, half),
-            self.add_to_magnitude(d, half),
-        ]))
-    }
 
     /// Doubles the products, truncates them, moves each number away from zero by one, halves it and truncates again:
     /// the nearest integer. This takes two instructions on 16 bits; adding a half with the product's sign takes three
@@ -519,23 +487,11 @@ impl SimdF64 for Avx2 {
     x86_text!(SimdF64);
 
     #[inline(always)]
-    fn load_f64(self, block: &[f64; 8], part: usize) -> __m256d {
-        must_cast(block.as_chunks::<4>().0[part])
-    }
-    #[inline(always)]
-    fn store_f64(self, v: __m256d, block: &mut [f64; 8], part: usize) {
-        block.as_chunks_mut::<4>().0[part] = must_cast(v);
-    }
-    #[inline(always)]
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> __m256d {
         op!(_mm256_castps_pd(_mm256_permutevar8x32_ps(
             must_cast(*of),
             must_cast(halves.as_chunks::<4>().0[part]),
         )))
-    }
-    #[inline(always)]
-    fn store_as_f32(self, v: __m256d, block: &mut [f32; 8], part: usize) {
-        block.as_chunks_mut::<4>().0[part] = must_cast(op!(_mm256_cvtpd_ps(v)));
     }
     #[inline(always)]
     fn differ_as_f32(self, a: __m256d, b: __m256d) -> u32 {

@@ -27,6 +27,7 @@ use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::quant::{E2M1_LEAST, NONLINEAR, NONLINEAR_LIMITS};
 use super::slices::FromF32;
+use super::text::{operations, rounding};
 use super::x86::arch::*;
 use super::x86::arch::{
     __m256 as HalfFloats, __m512 as Floats, __m512d as Doubles, __m512i as Integers,
@@ -196,18 +197,21 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// Converts numbers to integers, rounded (ties to even) or truncated. A number above 127 becomes 127, and one below
-    /// the range of `i32` the least `i32`.
+    /// Converts four vectors to integers, rounded (ties to even) or truncated, and saturates them to bytes; a NaN
+    /// becomes 0. Packs within 128 bits, so the codes are in the order of its lanes.
     #[inline(always)]
-    fn integers<const EVEN: bool>(self, x: __m512) -> __m512i {
-        op!({
-            let inside = _mm512_min_ps(x, _mm512_set1_ps(127.0));
+    fn integers<const EVEN: bool>(self, x: [__m512; 4]) -> __m512i {
+        // Below the range of `i32` is the least `i32`.
+        let integers = |x| {
+            let inside = op!(_mm512_min_ps(x, _mm512_set1_ps(127.0)));
             if EVEN {
-                _mm512_cvtps_epi32(inside)
+                op!(_mm512_cvtps_epi32(inside))
             } else {
-                _mm512_cvttps_epi32(inside)
+                op!(_mm512_cvttps_epi32(inside))
             }
-        })
+        };
+        let [a, b, c, d] = self.numbers(x);
+        self.pack([integers(a), integers(b), integers(c), integers(d)])
     }
 
     /// Four vectors with zeros instead of NaNs.
@@ -447,9 +451,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
         }
         // One shuffle under a mask moves the upper word of an even lane below the upper word of an odd lane.
         let (lower, down) = (!self.upper, must_cast(DOWN));
-        let [[a, b], [c, d]] = group;
-        let [a, b] = [self.round_number(a), self.round_number(b)];
-        let [c, d] = [self.round_number(c), self.round_number(d)];
+        let [[a, b], [c, d]] = self.round_numbers(group);
         op!([
             must_cast(_mm512_mask_shuffle_epi8(b, lower, a, down)),
             must_cast(_mm512_mask_shuffle_epi8(d, lower, c, down)),
@@ -496,37 +498,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
 impl<const BF16: bool> SimdQuant for Token<BF16> {
     x86_text!(SimdQuant);
-
-    #[inline(always)]
-    fn store_u8_truncated(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
-        self.in_order(op!({
-            let ab = _mm512_packs_epi32(_mm512_cvttps_epi32(a), _mm512_cvttps_epi32(b));
-            let cd = _mm512_packs_epi32(_mm512_cvttps_epi32(c), _mm512_cvttps_epi32(d));
-            _mm512_packus_epi16(ab, cd)
-        }))
-    }
-
-    #[inline(always)]
-    fn store_i8_even(self, x: [__m512; 4]) -> [[u8; 16]; 4] {
-        let [a, b, c, d] = self.numbers(x);
-        self.in_order(self.pack([
-            self.integers::<true>(a),
-            self.integers::<true>(b),
-            self.integers::<true>(c),
-            self.integers::<true>(d),
-        ]))
-    }
-
-    #[inline(always)]
-    fn store_i8_away(self, x: [__m512; 4], half: f32) -> [[u8; 16]; 4] {
-        let [a, b, c, d] = self.numbers(x);
-        self.in_order(self.pack([
-            self.integers::<false>(self.add_to_magnitude(a, half)),
-            self.integers::<false>(self.add_to_magnitude(b, half)),
-            self.integers::<false>(self.add_to_magnitude(c, half)),
-            self.integers::<false>(self.add_to_magnitude(d, half)),
-        ]))
-    }
 
     #[inline(always)]
     fn interleave_codes(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 4] {
@@ -642,23 +613,11 @@ impl<const BF16: bool> SimdF64 for Token<BF16> {
     x86_text!(SimdF64);
 
     #[inline(always)]
-    fn load_f64(self, block: &[f64; 8], _: usize) -> __m512d {
-        must_cast(*block)
-    }
-    #[inline(always)]
-    fn store_f64(self, v: __m512d, block: &mut [f64; 8], _: usize) {
-        *block = must_cast(v);
-    }
-    #[inline(always)]
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], _: usize) -> __m512d {
         op!(_mm512_castps_pd(_mm512_permutexvar_ps(
             must_cast(*halves),
             _mm512_castpd_ps(_mm512_broadcast_f64x4(must_cast(*of))),
         )))
-    }
-    #[inline(always)]
-    fn store_as_f32(self, v: __m512d, block: &mut [f32; 8], _: usize) {
-        *block = must_cast(op!(_mm512_cvtpd_ps(v)));
     }
     #[inline(always)]
     fn differ_as_f32(self, a: __m512d, b: __m512d) -> u32 {

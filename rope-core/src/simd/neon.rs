@@ -17,6 +17,7 @@ use bytemuck::{Pod, must_cast};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
+use super::text::{operations, rounding};
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// The proof that the build's target has NEON.
@@ -56,29 +57,18 @@ impl Neon {
         })
     }
 
-    /// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
+    /// Returns true if one of four vectors has a NaN.
     #[inline(always)]
-    fn round_bf16(self, group: [[float32x4_t; 2]; 2]) -> [[uint32x4_t; 2]; 2] {
-        let [[a, b], [c, d]] = group;
-        let mut rounded = [
-            [self.round_number(a), self.round_number(b)],
-            [self.round_number(c), self.round_number(d)],
-        ];
+    fn nan_in_four(self, [a, b, c, d]: [float32x4_t; 4]) -> bool {
         let numbers = op!({
             let ab = vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b));
             let cd = vandq_u32(vceqq_f32(c, c), vceqq_f32(d, d));
             vminvq_u32(vandq_u32(ab, cd))
         });
-        if numbers == 0 {
-            cold_path();
-            let [[ra, rb], [rc, rd]] = rounded;
-            rounded = [
-                [self.quiet(ra, a), self.quiet(rb, b)],
-                [self.quiet(rc, c), self.quiet(rd, d)],
-            ];
-        }
-        rounded
+        numbers == 0
     }
+
+    rounding!(float32x4_t => uint32x4_t);
 }
 
 impl InstructionSet for Neon {
@@ -161,16 +151,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[float32x4_t; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
-        let [[a, b], [c, d]] = [
-            [
-                self.round_number(group[0][0]),
-                self.round_number(group[0][1]),
-            ],
-            [
-                self.round_number(group[1][0]),
-                self.round_number(group[1][1]),
-            ],
-        ];
+        let [[a, b], [c, d]] = self.round_numbers(group);
         // The upper half of an even lane goes below the upper half of an odd one.
         op!([
             must_cast(vsriq_n_u32::<16>(b, a)),
@@ -183,34 +164,14 @@ impl Simd for Neon {
         op!(vminvq_u32(vceqq_f32(x, x))) == 0
     }
 
-    #[inline(always)]
-    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vaddq_f32(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vsubq_f32(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vmulq_f32(a, b))
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: float32x4_t) -> float32x4_t {
-        op!(vsqrtq_f32(x))
-    }
-
-    #[inline(always)]
-    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        op!(vdivq_f32(a, b))
-    }
-
-    #[inline(always)]
-    fn swap(self, x: float32x4_t) -> float32x4_t {
-        op!(vrev64q_f32(x))
+    operations! {
+        float32x4_t:
+        add(a, b) => op!(vaddq_f32(a, b));
+        sub(a, b) => op!(vsubq_f32(a, b));
+        mul(a, b) => op!(vmulq_f32(a, b));
+        div(a, b) => op!(vdivq_f32(a, b));
+        sqrt(x) => op!(vsqrtq_f32(x));
+        swap(x) => op!(vrev64q_f32(x));
     }
 
     #[inline(always)]
@@ -250,24 +211,16 @@ impl SimdQuant for Neon {
     }
 
     #[inline(always)]
-    fn max_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // Removes NaNs first: `fmaxnm` skips only quiet ones.
-        op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
-    }
-
-    #[inline(always)]
     fn truncate(self, x: float32x4_t) -> [i32; 4] {
         must_cast(op!(vcvtq_s32_f32(x)))
     }
 
-    #[inline(always)]
-    fn mul_add_f32(self, a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
-        op!(vfmaq_f32(c, a, b))
+    operations! {
+        float32x4_t:
+        mul_add_f32(a, b, c) => op!(vfmaq_f32(c, a, b));
+        // Removes NaNs first: `fmaxnm` skips only quiet ones.
+        max_number(a, x) => op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)));
+        min_number(a, x) => op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)));
     }
 
     #[inline(always)]
@@ -399,25 +352,13 @@ impl SimdF64 for Neon {
                 | vget_lane_u32::<1>(vbic_u32(vdup_n_u32(2), same))
         })
     }
-    #[inline(always)]
-    fn round_to_f32(self, v: float64x2_t) -> float64x2_t {
-        op!(vcvt_f64_f32(vcvt_f32_f64(v)))
-    }
-    #[inline(always)]
-    fn sub_f64(self, a: float64x2_t, b: float64x2_t) -> float64x2_t {
-        op!(vsubq_f64(a, b))
-    }
-    #[inline(always)]
-    fn mul_f64(self, a: float64x2_t, b: float64x2_t) -> float64x2_t {
-        op!(vmulq_f64(a, b))
-    }
-    #[inline(always)]
-    fn mul_add(self, a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
-        op!(vfmaq_f64(c, a, b))
-    }
-    #[inline(always)]
-    fn mul_sub(self, a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
-        op!(vfmaq_f64(vnegq_f64(c), a, b))
+    operations! {
+        float64x2_t:
+        sub_f64(a, b) => op!(vsubq_f64(a, b));
+        mul_f64(a, b) => op!(vmulq_f64(a, b));
+        mul_add(a, b, c) => op!(vfmaq_f64(c, a, b));
+        mul_sub(a, b, c) => op!(vfmaq_f64(vnegq_f64(c), a, b));
+        round_to_f32(v) => op!(vcvt_f64_f32(vcvt_f32_f64(v)));
     }
     #[inline(always)]
     fn quarter_turns(

@@ -17,6 +17,7 @@ use wide::{f32x4, f64x4, i16x8, i32x4, i32x8, u16x8, u32x4};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
+use super::text::{operations, rounding, sums};
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
 
 /// True if the build's target has vectors that `wide` supports. Without them, four lanes are four scalars, and kernels
@@ -51,6 +52,30 @@ macro_rules! four {
 impl Portable {
     pub(crate) fn detect() -> Option<Self> {
         Some(Portable)
+    }
+
+    rounding!(f32x4 => u32x4);
+
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
+    /// over.
+    #[inline(always)]
+    fn round_number(self, x: f32x4) -> u32x4 {
+        let bits: u32x4 = must_cast(x);
+        let odd = (bits >> 16_u32) & const { u32x4::splat(1) };
+        bits + (odd + const { u32x4::splat(0x7fff) })
+    }
+
+    /// Returns true if one of four vectors has a NaN, or two have opposite infinities: a sum keeps a NaN.
+    #[inline(always)]
+    fn nan_in_four(self, [a, b, c, d]: [f32x4; 4]) -> bool {
+        ((a + b) + (c + d)).is_nan().any()
+    }
+
+    /// Replaces the rounded lanes of NaNs by quiet NaNs.
+    #[inline(always)]
+    fn quiet(self, rounded: u32x4, x: f32x4) -> u32x4 {
+        let quiet = must_cast::<_, u32x4>(x) | const { u32x4::splat(0x0040_0000) };
+        must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
     }
 }
 
@@ -123,7 +148,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn store_bf16(self, group: [[f32x4; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
-        let [[a, b], [c, d]] = round_bf16(group);
+        let [[a, b], [c, d]] = self.round_bf16(group);
         [
             narrow([a >> 16_u32, b >> 16_u32]),
             narrow([c >> 16_u32, d >> 16_u32]),
@@ -142,7 +167,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[f32x4; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
-        let [[a, b], [c, d]] = round_bf16(group);
+        let [[a, b], [c, d]] = self.round_bf16(group);
         let upper = const { u32x4::splat(0xffff_0000) };
         [
             must_cast((a >> 16_u32) | (b & upper)),
@@ -155,30 +180,14 @@ impl Simd for Portable {
         x.is_nan().any()
     }
 
-    #[inline(always)]
-    fn add(self, a: f32x4, b: f32x4) -> f32x4 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn sub(self, a: f32x4, b: f32x4) -> f32x4 {
-        a - b
-    }
-
-    #[inline(always)]
-    fn mul(self, a: f32x4, b: f32x4) -> f32x4 {
-        a * b
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: f32x4) -> f32x4 {
+    operations! {
+        f32x4:
+        add(a, b) => a + b;
+        sub(a, b) => a - b;
+        mul(a, b) => a * b;
+        div(a, b) => a / b;
         // The scalar backend runs on targets without vectors.
-        x.sqrt()
-    }
-
-    #[inline(always)]
-    fn div(self, a: f32x4, b: f32x4) -> f32x4 {
-        a / b
+        sqrt(x) => x.sqrt();
     }
 
     #[inline(always)]
@@ -279,20 +288,7 @@ impl SimdSums for Portable {
         f64x4::new(four!(I => f64::from(x[I])))
     }
 
-    #[inline(always)]
-    fn add_cross(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
-        sums + (x1 * g2 - x2 * g1)
-    }
-
-    #[inline(always)]
-    fn add_difference(self, sums: f64x4, a: f32x4, b: f32x4) -> f64x4 {
-        sums + (self.widen(a) - self.widen(b))
-    }
-
-    #[inline(always)]
-    fn add_dot(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
-        sums + (x1 * g1 + x2 * g2)
-    }
+    sums!();
 }
 
 #[inline(always)]
@@ -337,38 +333,6 @@ fn f16_magnitude(x: f32x4) -> i32x4 {
     sum.dot(weights) - const { i32x4::splat(126 << 10) }
 }
 
-/// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
-#[inline(always)]
-fn round_number(x: f32x4) -> u32x4 {
-    let bits: u32x4 = must_cast(x);
-    let odd = (bits >> 16_u32) & const { u32x4::splat(1) };
-    bits + (odd + const { u32x4::splat(0x7fff) })
-}
-
-/// Replaces the rounded lanes of NaNs by quiet NaNs.
-#[inline(always)]
-fn quiet(rounded: u32x4, x: f32x4) -> u32x4 {
-    let quiet = must_cast::<_, u32x4>(x) | const { u32x4::splat(0x0040_0000) };
-    must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
-}
-
-/// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
-#[inline(always)]
-fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
-    let [[a, b], [c, d]] = group;
-    let mut rounded = [
-        [round_number(a), round_number(b)],
-        [round_number(c), round_number(d)],
-    ];
-    // Adding keeps a NaN.
-    if ((a + b) + (c + d)).is_nan().any() {
-        cold_path();
-        let [[ra, rb], [rc, rd]] = rounded;
-        rounded = [[quiet(ra, a), quiet(rb, b)], [quiet(rc, c), quiet(rd, d)]];
-    }
-    rounded
-}
-
 /// Applies one scalar expression to both lanes.
 macro_rules! lanes {
     ($i:ident => $e:expr) => {{
@@ -406,25 +370,13 @@ impl SimdF64 for Portable {
         let [first, second] = lanes!(i => u32::from(a[i] as f32 != b[i] as f32));
         first | second << 1
     }
-    #[inline(always)]
-    fn round_to_f32(self, v: [f64; 2]) -> [f64; 2] {
-        lanes!(i => f64::from(v[i] as f32))
-    }
-    #[inline(always)]
-    fn sub_f64(self, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
-        lanes!(i => a[i] - b[i])
-    }
-    #[inline(always)]
-    fn mul_f64(self, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
-        lanes!(i => a[i] * b[i])
-    }
-    #[inline(always)]
-    fn mul_add(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
-        lanes!(i => a[i] * b[i] + c[i])
-    }
-    #[inline(always)]
-    fn mul_sub(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
-        lanes!(i => scalar::mul_sub(a[i], b[i], c[i]))
+    operations! {
+        [f64; 2]:
+        sub_f64(a, b) => lanes!(i => a[i] - b[i]);
+        mul_f64(a, b) => lanes!(i => a[i] * b[i]);
+        mul_add(a, b, c) => lanes!(i => a[i] * b[i] + c[i]);
+        mul_sub(a, b, c) => lanes!(i => scalar::mul_sub(a[i], b[i], c[i]));
+        round_to_f32(v) => lanes!(i => f64::from(v[i] as f32));
     }
     /// Exchanges by masks: SSE2 has no blend.
     #[inline(always)]

@@ -4,6 +4,7 @@ use bytemuck::Pod;
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
+use super::text::{operations, sums};
 use super::{InstructionSet, MemoryKernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// Requires nothing of the CPU.
@@ -86,35 +87,15 @@ impl Simd for Scalar {
         x.is_nan()
     }
 
-    #[inline(always)]
-    fn add(self, a: f32, b: f32) -> f32 {
-        a + b
-    }
-
-    #[inline(always)]
-    fn sub(self, a: f32, b: f32) -> f32 {
-        a - b
-    }
-
-    #[inline(always)]
-    fn mul(self, a: f32, b: f32) -> f32 {
-        a * b
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: f32) -> f32 {
-        sqrt(x)
-    }
-
-    #[inline(always)]
-    fn div(self, a: f32, b: f32) -> f32 {
-        a / b
-    }
-
-    #[inline(always)]
-    fn swap(self, x: f32) -> f32 {
+    operations! {
+        f32:
+        add(a, b) => a + b;
+        sub(a, b) => a - b;
+        mul(a, b) => a * b;
+        div(a, b) => a / b;
+        sqrt(x) => sqrt(x);
         // One lane holds no pair. Only backends with doubled groups call this.
-        x
+        swap(x) => x;
     }
 
     #[inline(always)]
@@ -135,19 +116,11 @@ impl Simd for Scalar {
 }
 
 impl SimdQuant for Scalar {
-    #[inline(always)]
-    fn max_magnitude(self, a: f32, x: f32) -> f32 {
-        max_magnitude(a, x)
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: f32, x: f32) -> f32 {
-        max_number(a, x)
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: f32, x: f32) -> f32 {
-        min_number(a, x)
+    operations! {
+        f32:
+        max_magnitude(a, x) => max_magnitude(a, x);
+        max_number(a, x) => max_number(a, x);
+        min_number(a, x) => min_number(a, x);
     }
 
     #[inline(always)]
@@ -185,20 +158,7 @@ impl SimdSums for Scalar {
         x.into()
     }
 
-    #[inline(always)]
-    fn add_cross(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
-        sums + (x1 * g2 - x2 * g1)
-    }
-
-    #[inline(always)]
-    fn add_difference(self, sums: f64, a: f32, b: f32) -> f64 {
-        sums + (f64::from(a) - f64::from(b))
-    }
-
-    #[inline(always)]
-    fn add_dot(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
-        sums + (x1 * g1 + x2 * g2)
-    }
+    sums!();
 }
 
 impl SimdF64 for Scalar {
@@ -229,25 +189,13 @@ impl SimdF64 for Scalar {
     fn differ_as_f32(self, a: f64, b: f64) -> u32 {
         (a as f32 != b as f32).into()
     }
-    #[inline(always)]
-    fn round_to_f32(self, v: f64) -> f64 {
-        f64::from(v as f32)
-    }
-    #[inline(always)]
-    fn sub_f64(self, a: f64, b: f64) -> f64 {
-        a - b
-    }
-    #[inline(always)]
-    fn mul_f64(self, a: f64, b: f64) -> f64 {
-        a * b
-    }
-    #[inline(always)]
-    fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
-        a * b + c
-    }
-    #[inline(always)]
-    fn mul_sub(self, a: f64, b: f64, c: f64) -> f64 {
-        mul_sub(a, b, c)
+    operations! {
+        f64:
+        sub_f64(a, b) => a - b;
+        mul_f64(a, b) => a * b;
+        mul_add(a, b, c) => a * b + c;
+        mul_sub(a, b, c) => mul_sub(a, b, c);
+        round_to_f32(v) => f64::from(v as f32);
     }
     #[inline(always)]
     fn quarter_turns(self, quarters: f64, cos: f64, sin: f64) -> (f64, f64) {

@@ -9,24 +9,7 @@ pub(super) use core::arch::x86_64 as arch;
 /// Defines the shared operations of one trait, or the shared helpers of a token.
 macro_rules! x86_text {
     (helpers) => {
-        /// Rounds a group. One test finds NaNs, which become quiet instead: rounding could carry one into an infinity.
-        #[inline(always)]
-        fn round_bf16(self, group: [[Floats; 2]; 2]) -> [[Integers; 2]; 2] {
-            let [[a, b], [c, d]] = group;
-            let mut rounded = [
-                [self.round_number(a), self.round_number(b)],
-                [self.round_number(c), self.round_number(d)],
-            ];
-            if self.nan_in_four([a, b, c, d]) {
-                cold_path();
-                let [[ra, rb], [rc, rd]] = rounded;
-                rounded = [
-                    [self.quiet(ra, a), self.quiet(rb, b)],
-                    [self.quiet(rc, c), self.quiet(rd, d)],
-                ];
-            }
-            rounded
-        }
+        rounding!(Floats => Integers);
 
         /// The codes of the magnitudes of four vectors, in the order of packing within 128 bits. A NaN becomes some
         /// code.
@@ -179,34 +162,14 @@ macro_rules! x86_text {
             ])
         }
 
-        #[inline(always)]
-        fn add(self, a: Floats, b: Floats) -> Floats {
-            op!(add_ps(a, b))
-        }
-
-        #[inline(always)]
-        fn sub(self, a: Floats, b: Floats) -> Floats {
-            op!(sub_ps(a, b))
-        }
-
-        #[inline(always)]
-        fn mul(self, a: Floats, b: Floats) -> Floats {
-            op!(mul_ps(a, b))
-        }
-
-        #[inline(always)]
-        fn sqrt(self, x: Floats) -> Floats {
-            op!(sqrt_ps(x))
-        }
-
-        #[inline(always)]
-        fn div(self, a: Floats, b: Floats) -> Floats {
-            op!(div_ps(a, b))
-        }
-
-        #[inline(always)]
-        fn swap(self, x: Floats) -> Floats {
-            op!(permute_ps::<0b10_11_00_01>(x))
+        operations! {
+            Floats:
+            add(a, b) => op!(add_ps(a, b));
+            sub(a, b) => op!(sub_ps(a, b));
+            mul(a, b) => op!(mul_ps(a, b));
+            div(a, b) => op!(div_ps(a, b));
+            sqrt(x) => op!(sqrt_ps(x));
+            swap(x) => op!(permute_ps::<0b10_11_00_01>(x));
         }
 
         #[inline(always)]
@@ -263,13 +226,36 @@ macro_rules! x86_text {
             }))
         }
 
+        // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
         #[inline(always)]
         fn store_u8_even(self, [a, b, c, d]: [Floats; 4]) -> [[u8; LANES]; 4] {
-            // NaNs and numbers beyond i32 become the least i32, which saturates at 0.
             self.in_order(op!(packus_epi16(
                 packs_epi32(cvtps_epi32(a), cvtps_epi32(b)),
                 packs_epi32(cvtps_epi32(c), cvtps_epi32(d)),
             )))
+        }
+
+        #[inline(always)]
+        fn store_u8_truncated(self, [a, b, c, d]: [Floats; 4]) -> [[u8; LANES]; 4] {
+            self.in_order(op!(packus_epi16(
+                packs_epi32(cvttps_epi32(a), cvttps_epi32(b)),
+                packs_epi32(cvttps_epi32(c), cvttps_epi32(d)),
+            )))
+        }
+
+        #[inline(always)]
+        fn store_i8_even(self, x: [Floats; 4]) -> [[u8; LANES]; 4] {
+            self.in_order(self.integers::<true>(x))
+        }
+
+        #[inline(always)]
+        fn store_i8_away(self, [a, b, c, d]: [Floats; 4], half: f32) -> [[u8; LANES]; 4] {
+            self.in_order(self.integers::<false>([
+                self.add_to_magnitude(a, half),
+                self.add_to_magnitude(b, half),
+                self.add_to_magnitude(c, half),
+                self.add_to_magnitude(d, half),
+            ]))
         }
 
         #[inline(always)]
@@ -281,26 +267,18 @@ macro_rules! x86_text {
             })))
         }
 
-        #[inline(always)]
-        fn mul_add_f32(self, a: Floats, b: Floats, c: Floats) -> Floats {
-            op!(fmadd_ps(a, b, c))
+        operations! {
+            Floats:
+            mul_add_f32(a, b, c) => op!(fmadd_ps(a, b, c));
+            // The second operand, where the two do not compare.
+            max_number(a, x) => op!(max_ps(x, a));
+            min_number(a, x) => op!(min_ps(x, a));
         }
 
         #[inline(always)]
         fn max_magnitude(self, a: Floats, x: Floats) -> Floats {
             // The second operand, where the two do not compare.
             op!(max_ps(self.abs(x), a))
-        }
-
-        #[inline(always)]
-        fn max_number(self, a: Floats, x: Floats) -> Floats {
-            // The second operand, where the two do not compare.
-            op!(max_ps(x, a))
-        }
-
-        #[inline(always)]
-        fn min_number(self, a: Floats, x: Floats) -> Floats {
-            op!(min_ps(x, a))
         }
 
         #[inline(always)]
@@ -377,28 +355,28 @@ macro_rules! x86_text {
         type F64 = Doubles;
 
         #[inline(always)]
+        fn load_f64(self, block: &[f64; 8], part: usize) -> Doubles {
+            must_cast(block.as_chunks::<{ LANES / 2 }>().0[part])
+        }
+        #[inline(always)]
+        fn store_f64(self, v: Doubles, block: &mut [f64; 8], part: usize) {
+            block.as_chunks_mut::<{ LANES / 2 }>().0[part] = must_cast(v);
+        }
+        #[inline(always)]
+        fn store_as_f32(self, v: Doubles, block: &mut [f32; 8], part: usize) {
+            block.as_chunks_mut::<{ LANES / 2 }>().0[part] = must_cast(op!(cvtpd_ps(v)));
+        }
+        #[inline(always)]
         fn splat_f64(self, x: f64) -> Doubles {
             op!(set1_pd(x))
         }
-        #[inline(always)]
-        fn round_to_f32(self, v: Doubles) -> Doubles {
-            op!(cvtps_pd(cvtpd_ps(v)))
-        }
-        #[inline(always)]
-        fn sub_f64(self, a: Doubles, b: Doubles) -> Doubles {
-            op!(sub_pd(a, b))
-        }
-        #[inline(always)]
-        fn mul_f64(self, a: Doubles, b: Doubles) -> Doubles {
-            op!(mul_pd(a, b))
-        }
-        #[inline(always)]
-        fn mul_add(self, a: Doubles, b: Doubles, c: Doubles) -> Doubles {
-            op!(fmadd_pd(a, b, c))
-        }
-        #[inline(always)]
-        fn mul_sub(self, a: Doubles, b: Doubles, c: Doubles) -> Doubles {
-            op!(fmsub_pd(a, b, c))
+        operations! {
+            Doubles:
+            sub_f64(a, b) => op!(sub_pd(a, b));
+            mul_f64(a, b) => op!(mul_pd(a, b));
+            mul_add(a, b, c) => op!(fmadd_pd(a, b, c));
+            mul_sub(a, b, c) => op!(fmsub_pd(a, b, c));
+            round_to_f32(v) => op!(cvtps_pd(cvtpd_ps(v)));
         }
     };
 }
