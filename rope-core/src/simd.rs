@@ -26,6 +26,8 @@ pub(crate) use portable::Portable;
 pub(crate) use quant::{BELOW_HALF, E2M1_LEAST, NONLINEAR, SimdQuant};
 pub(crate) use scalar::Scalar;
 pub(crate) use sums::SimdSums;
+#[cfg(test)]
+pub(crate) use text::operations;
 cfg_if::cfg_if! {
     // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
     // CPU has.

@@ -15,6 +15,7 @@ use super::consecutive::{self, MakeConsecutive};
 use super::oracle::{RADIAN, Remainder, cos_sin, cos_sin_f64};
 use super::*;
 use crate::proof::Proof;
+use crate::simd::operations;
 use crate::{Backend, Frequencies, Scaling};
 
 /// Returns the backends available here, the fastest first.
@@ -47,20 +48,19 @@ pub(super) fn step(fraction: u128) -> Step {
     }
 }
 
-/// Returns the frequencies of eight pairs.
-fn chunk(pairs: &[(Step, u8)]) -> FrequencyChunk {
+/// Returns the frequencies of eight pairs on the first axis.
+pub(super) fn chunk(steps: impl Iterator<Item = Step>) -> FrequencyChunk {
     let mut chunk = FrequencyChunk::EMPTY;
-    for (lane, &(step, axis)) in pairs.iter().enumerate() {
+    for (lane, step) in steps.enumerate() {
         chunk.step[lane] = step;
         (chunk.high[lane], chunk.low[lane]) = quarters(step);
-        chunk.axis[lane] = [2 * u32::from(axis), 2 * u32::from(axis) + 1];
     }
     chunk
 }
 
 fn chunks(steps: &[Step]) -> Vec<FrequencyChunk> {
-    let pairs: Vec<(Step, u8)> = steps.iter().map(|&step| (step, 0)).collect();
-    pairs.chunks(8).map(chunk).collect()
+    let eights = steps.chunks(8);
+    eights.map(|steps| chunk(steps.iter().copied())).collect()
 }
 
 /// Returns the rows of some positions.
@@ -347,73 +347,6 @@ fn real_coordinates() {
     }
 }
 
-/// A negated step has the same cosine and the opposite sine.
-#[test]
-fn negative_steps() {
-    let mut random = Random::new();
-    for _ in 0..if cfg!(debug_assertions) { 100 } else { 3000 } {
-        let there = Step {
-            negative: false,
-            whole: (random.next() >> (32 + random.next() % 32)) as u32 * (random.next() % 2) as u32,
-            fraction: random.wide() >> (random.next() % 64),
-        };
-        let back = Step {
-            negative: true,
-            ..there
-        };
-        let integer = random.next() as i64 >> (random.next() % 64);
-        let real = random.next() as i64 as f64 / (1_u64 << (random.next() % 64)) as f64;
-        for backend in backends() {
-            for row in [
-                rows(backend, &[there, back], 1.0, &[integer]),
-                rows(backend, &[there, back], 1.0, &[real]),
-            ] {
-                assert_eq!(row[0].to_bits(), row[1].to_bits(), "{backend:?} {there:?}");
-                // Zeros have no sign.
-                let opposite = 0.0 - row[3];
-                assert_eq!(
-                    row[2].to_bits(),
-                    opposite.to_bits(),
-                    "{backend:?} {there:?}"
-                );
-            }
-        }
-    }
-}
-
-/// Each pair uses the coordinate of its axis.
-#[test]
-fn axes() {
-    for backend in backends() {
-        let pairs: Vec<(Step, u8)> = (0..21)
-            .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
-            .collect();
-        let chunks: Vec<FrequencyChunk> = pairs.chunks(8).map(chunk).collect();
-        let at = [3_i64, -70_000, 1 << 40, 12_345_678];
-        let mut row = [0.0; 42];
-        MakeRows {
-            angle: RowAngle::Exact,
-            chunks: &chunks,
-            reach: FrequencyChunk::reach(&chunks),
-            pairs: 21,
-            factor: 1.0,
-            axes: 4,
-            heads: 1,
-            positions: &|_, axis| AxisPosition::Integer(at[axis]),
-            rows: &mut row,
-        }
-        .run(backend);
-        for (i, &(step, axis)) in pairs.iter().enumerate() {
-            let expected = by_oracle(at[usize::from(axis)], step, 1.0);
-            assert_eq!(
-                (row[i].to_bits(), row[21 + i].to_bits()),
-                expected,
-                "{backend:?} {i}"
-            );
-        }
-    }
-}
-
 /// [`Scalar`] with fused operations, as AVX2, AVX-512 and NEON have in f64.
 #[derive(Clone, Copy)]
 pub(super) struct Fused;
@@ -421,9 +354,6 @@ pub(super) struct Fused;
 impl SimdF64 for Fused {
     const F64_LANES: usize = 1;
     type F64 = f64;
-    fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
     fn mul_sub(self, a: f64, b: f64, c: f64) -> f64 {
         let once = a.mul_add(b, -c);
         let unfused = Scalar.mul_sub(a, b, c);
@@ -449,14 +379,12 @@ impl SimdF64 for Fused {
     fn differ_as_f32(self, a: f64, b: f64) -> u32 {
         Scalar.differ_as_f32(a, b)
     }
-    fn round_to_f32(self, v: f64) -> f64 {
-        Scalar.round_to_f32(v)
-    }
-    fn sub_f64(self, a: f64, b: f64) -> f64 {
-        a - b
-    }
-    fn mul_f64(self, a: f64, b: f64) -> f64 {
-        a * b
+    operations! {
+        f64:
+        sub_f64(a, b) => a - b;
+        mul_f64(a, b) => a * b;
+        mul_add(a, b, c) => a.mul_add(b, c);
+        round_to_f32(v) => Scalar.round_to_f32(v);
     }
     fn quarter_turns(self, quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
         Scalar.quarter_turns(quarters, cos, sin)
@@ -472,6 +400,30 @@ impl SimdF64 for Fused {
     }
 }
 
+/// The largest errors of the polynomials of cosine and sine, in units in the last place.
+#[derive(Default)]
+pub(super) struct WorstErrors([f64; 2]);
+
+impl WorstErrors {
+    /// Adds the errors of a cos and a sin, both times a factor.
+    pub(super) fn add(&mut self, made: (f64, f64), exact: (f64, f64), factor: f64) {
+        for (made, exact) in [(made.0, exact.0), (made.1, exact.1)] {
+            let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
+            // The polynomial of the sine computes values below half a square root of two.
+            let limit = 1.00001 * core::f64::consts::FRAC_1_SQRT_2 * factor;
+            let worst = &mut self.0[usize::from(made.abs() < limit)];
+            *worst = worst.max(ulps);
+        }
+    }
+
+    /// Asserts the bounds: 7 units for the cosine.
+    pub(super) fn check(&self, sine: f64) {
+        let [cos, sin] = self.0;
+        println!("cosine's polynomial {cos} ulp, sine's {sin} ulp");
+        assert!(cos <= 7.0 && sin <= sine);
+    }
+}
+
 /// Random cases of an error measurement.
 pub(super) const ROUNDS: u32 = if cfg!(debug_assertions) {
     20_000
@@ -482,9 +434,9 @@ pub(super) const ROUNDS: u32 = if cfg!(debug_assertions) {
 /// The error of the f64 values before rounding, in units in their last place, against the module's bounds of 60 and 7.
 #[test]
 fn error() {
-    fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
+    fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> WorstErrors {
         let mut random = Random::new();
-        let mut worst = [0_f64; 2];
+        let mut worst = WorstErrors::default();
         for _ in 0..rounds {
             let step = step(random.wide() >> (random.next() % 24));
             let position = random.next() as i64 >> (31 + random.next() % 32);
@@ -499,23 +451,12 @@ fn error() {
                     .splat(s)
                     .at(s, position as f64, high, low);
             let exact = cos_sin_f64(Remainder::new(position.at(), step), factor);
-            for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
-                let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
-                // The polynomial of the sine computes values below half a square root of two.
-                let worst = &mut worst
-                    [usize::from(made.abs() < 1.00001 * core::f64::consts::FRAC_1_SQRT_2 * factor)];
-                *worst = worst.max(ulps);
-            }
+            worst.add((cos, sin), exact, factor);
         }
         worst
     }
-    for worst in [measure(Scalar, ROUNDS), measure(Fused, ROUNDS)] {
-        println!(
-            "cosine's polynomial {} ulp, sine's {} ulp",
-            worst[0], worst[1]
-        );
-        assert!(worst[0] <= 7.0 && worst[1] <= 60.0);
-    }
+    measure(Scalar, ROUNDS).check(60.0);
+    measure(Fused, ROUNDS).check(60.0);
 }
 
 /// The addition theorem gives the bits of the usual way: for steps that rotate fast, slowly, backwards or not at all,
@@ -572,7 +513,7 @@ fn sums_of_one_angle() {
         let (cos, sin) = cos_sin_f64(angle, 1.0);
         (cos.to_bits(), sin.to_bits())
     };
-    for coordinate in [2_f64.powi(-300), -(2_f64.powi(-300)), 1e-70, 0.75] {
+    for coordinate in [2_f64.powi(-300), 5e-324, -3e-200, 1e-70, 1e-30, 0.75] {
         let one = (coordinate.at(), step(u128::MAX / 7));
         let alone = bits(Remainder::new(one.0, one.1));
         for angles in [

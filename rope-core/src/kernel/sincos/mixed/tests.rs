@@ -7,7 +7,7 @@ use std::{println, vec};
 
 use super::super::chunk::Step;
 use super::super::oracle::{cos_sin, cos_sin_f64};
-use super::super::tests::{Fused, ROUNDS, Random, backends, step};
+use super::super::tests::{Fused, ROUNDS, Random, WorstErrors, backends, chunk, step};
 use super::*;
 use crate::kernel::sincos::{MakeRows, SinCosPolynomials};
 use crate::proof::Proof;
@@ -33,14 +33,8 @@ impl Case {
         let axes = self.at[0].len();
         let mut chunks = Vec::new();
         for pairs in self.steps.iter().flat_map(|head| head.chunks(8)) {
-            for axis in 0..axes {
-                let mut chunk = FrequencyChunk::EMPTY;
-                for (lane, steps) in pairs.iter().enumerate() {
-                    chunk.step[lane] = steps[axis];
-                    (chunk.high[lane], chunk.low[lane]) = quarters(steps[axis]);
-                }
-                chunks.push(chunk);
-            }
+            let axes = (0..axes).map(|axis| chunk(pairs.iter().map(|steps| steps[axis])));
+            chunks.extend(axes);
         }
         chunks
     }
@@ -193,22 +187,6 @@ fn sums_of_reals() {
     }
 }
 
-/// A single term has no bits cut off, however small.
-#[test]
-fn a_sum_of_one_is_the_one() {
-    for x in [1e-300, -3e-200, 5e-324, 1e-30] {
-        let term = (AxisPosition::Coordinate(x), step(u128::MAX / 7));
-        let alone = cos_sin_f64(Remainder::new(term.0, term.1), 1.0);
-        let zeros = [
-            (AxisPosition::Integer(0), step(3 << 90)),
-            (AxisPosition::Coordinate(7.0), step(0)),
-        ];
-        let sum = Remainder::sum([zeros[0], term, zeros[1]].into_iter());
-        assert_eq!(cos_sin_f64(sum, 1.0), alone);
-        assert_ne!(alone.1, 0.0);
-    }
-}
-
 /// Steps, positions, factors and real coordinates of every size, and special ones; a factor of 2^-30 leaves all of them
 /// to the oracle.
 #[test]
@@ -260,12 +238,7 @@ fn cancelling(random: &mut Random) -> ([f64; 3], [Step; 3]) {
 }
 
 fn pair(steps: &[Step]) -> Vec<FrequencyChunk> {
-    let chunks = steps.iter().map(|&step| {
-        let mut chunk = FrequencyChunk::EMPTY;
-        chunk.step[0] = step;
-        (chunk.high[0], chunk.low[0]) = quarters(step);
-        chunk
-    });
+    let chunks = steps.iter().map(|&step| chunk([step].into_iter()));
     chunks.collect()
 }
 
@@ -288,10 +261,10 @@ fn cancellation() {
 /// of 64 (and for the cosine 7, as for a single axis).
 #[test]
 fn error() {
-    fn measure<S: SimdF64<F64 = f64>>(s: S) -> [f64; 2] {
+    fn measure<S: SimdF64<F64 = f64>>(s: S) -> WorstErrors {
         let mut random = Random::new();
         let vectors = SinCosPolynomials::new(1.0).splat(s);
-        let mut worst = [0_f64; 2];
+        let mut worst = WorstErrors::default();
         for _ in 0..ROUNDS {
             let (x, steps) = cancelling(&mut random);
             let chunks = pair(&steps);
@@ -303,23 +276,12 @@ fn error() {
             }
             let at = x.map(AxisPosition::Coordinate);
             let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, of(&x, &chunks)), 1.0);
-            for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
-                let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
-                // The polynomial of the sine computes values below half a square root of two.
-                let worst = &mut worst
-                    [usize::from(made.abs() < 1.00001 * core::f64::consts::FRAC_1_SQRT_2)];
-                *worst = worst.max(ulps);
-            }
+            worst.add((cos, sin), exact, 1.0);
         }
         worst
     }
-    for worst in [measure(Scalar), measure(Fused)] {
-        println!(
-            "cosine's polynomial {} ulp, sine's {} ulp",
-            worst[0], worst[1]
-        );
-        assert!(worst[0] <= 7.0 && worst[1] <= 64.0);
-    }
+    measure(Scalar).check(64.0);
+    measure(Fused).check(64.0);
 }
 
 /// As few pairs go to the oracle as with one axis: on grids with their rows and columns of zeros, and with some zero
