@@ -20,98 +20,63 @@ enum Format {
     Channels(Channels),
 }
 
-/// Codes with a scale for a group of channels.
+/// Codes with a scale for a group of channels. The tensors of a call decide the factor of NVFP4, and the channels of a
+/// group of U8 and U4.
 #[derive(Clone, Copy, Debug)]
-enum Groups {
-    Mxfp4(MxScale),
-    Mxfp8(MxScale),
-    Nvfp4,
-    E4m3In128(TileScale),
-    E4m3In64(TileScale),
-    /// A scale and a zero point, or a minimum, for a head or for equal parts of it.
-    U8(Asymmetric),
-    U4(Asymmetric),
-}
+struct Groups(GroupCodes);
 
 impl Groups {
     /// Channels per byte of codes.
     fn per_byte(self) -> usize {
-        match self {
-            Groups::Mxfp4(_) | Groups::Nvfp4 | Groups::U4(_) => 2,
+        match self.0 {
+            GroupCodes::Mxfp4(_) | GroupCodes::Nvfp4(_) | GroupCodes::U4(..) => 2,
             _ => 1,
         }
     }
 
     /// Channels per scale; `None` if the scales decide.
     fn channels(self) -> Option<usize> {
-        match self {
-            Groups::Mxfp4(_) | Groups::Mxfp8(_) => Some(32),
-            Groups::Nvfp4 => Some(16),
-            Groups::E4m3In128(_) => Some(128),
-            Groups::E4m3In64(_) => Some(64),
-            Groups::U8(_) | Groups::U4(_) => None,
+        match self.0 {
+            GroupCodes::Mxfp4(_) | GroupCodes::Mxfp8(_) => Some(32),
+            GroupCodes::Nvfp4(_) => Some(16),
+            GroupCodes::E4m3In128(_) => Some(128),
+            GroupCodes::E4m3In64(_) => Some(64),
+            _ => None,
         }
     }
 
     /// Returns true if scales are float32.
     fn has_floats(self) -> bool {
-        match self {
-            Groups::E4m3In128(scale) | Groups::E4m3In64(scale) => {
+        match self.0 {
+            GroupCodes::E4m3In128(scale) | GroupCodes::E4m3In64(scale) => {
                 !matches!(scale, TileScale::E8m0 { .. })
             }
-            Groups::U8(_) | Groups::U4(_) => true,
+            GroupCodes::U8(..) | GroupCodes::U4(..) => true,
             _ => false,
         }
     }
 
     /// Returns the format of groups of `channels`.
     fn at(self, at: ScalePlace, channels: usize, factor: f32) -> CacheFormat<'static> {
-        let codes = match self {
-            Groups::Mxfp4(scale) => GroupCodes::Mxfp4(scale),
-            Groups::Mxfp8(scale) => GroupCodes::Mxfp8(scale),
-            Groups::Nvfp4 => GroupCodes::Nvfp4(factor),
-            Groups::E4m3In128(scale) => GroupCodes::E4m3In128(scale),
-            Groups::E4m3In64(scale) => GroupCodes::E4m3In64(scale),
-            Groups::U8(rule) => GroupCodes::U8(rule, channels),
-            Groups::U4(rule) => GroupCodes::U4(rule, channels),
+        let codes = match self.0 {
+            GroupCodes::Nvfp4(_) => GroupCodes::Nvfp4(factor),
+            GroupCodes::U8(rule, _) => GroupCodes::U8(rule, channels),
+            GroupCodes::U4(rule, _) => GroupCodes::U4(rule, channels),
+            codes => codes,
         };
         CacheFormat::by_group(codes, at)
     }
 }
 
-/// Codes with numbers for a channel of a group of tokens, which is a block.
+/// Codes with numbers for a channel of a group of tokens, which is a block; and their channels per byte of a row, rows
+/// of numbers, and tokens per row of codes.
 #[derive(Clone, Copy, Debug)]
-enum Channels {
-    U8,
-    U4,
-    Kivi2,
-    Kivi4,
-}
+struct Channels(ChannelCodes, [usize; 3]);
 
 impl Channels {
-    /// Channels per byte of a row, rows of numbers, and tokens per row of codes.
-    fn extents(self) -> [usize; 3] {
-        match self {
-            Channels::U8 => [1, 8, 1],
-            Channels::U4 => [2, 16, 1],
-            Channels::Kivi2 => [1, 4, 4],
-            Channels::Kivi4 => [1, 4, 2],
-        }
-    }
-
-    fn of(self, tokens: usize) -> CacheFormat<'static> {
-        let codes = match self {
-            Channels::U8 => ChannelCodes::U8,
-            Channels::U4 => ChannelCodes::U4,
-            Channels::Kivi2 => ChannelCodes::Kivi2,
-            Channels::Kivi4 => ChannelCodes::Kivi4,
-        };
-        CacheFormat::by_channel(codes, tokens)
-    }
-
     /// The place of a cache of `[blocks, heads, rows, width]`, for heads of `head_dim` channels.
     fn place(self, cache: &Tensor, head_dim: usize) -> Result<CachePlace<'static>> {
-        let [per_byte, numbers, tokens] = self.extents();
+        let Channels(codes, [per_byte, numbers, tokens]) = self;
         let width = head_dim / per_byte;
         let (&[blocks, heads, rows, last], &[of_block, of_head, of_row, channel]) =
             (cache.sizes(), cache.strides())
@@ -160,7 +125,7 @@ impl Channels {
         };
         Ok(CachePlace {
             layout: strided(shape, [block, head_dim, head])?,
-            format: self.of(block_size),
+            format: CacheFormat::by_channel(codes, block_size),
             memory: CacheMemory::Own,
         })
     }
@@ -185,39 +150,39 @@ const FORMATS: [Format; 39] = [
     Format::Blocks(BlockFormat::Q8_0),
     Format::Blocks(BlockFormat::Q4_0),
     Format::Codes(QuantFormat::Int8RoundAway),
-    Format::Groups(Groups::Mxfp4(MxScale::Floor)),
-    Format::Groups(Groups::Mxfp4(MxScale::Even)),
-    Format::Groups(Groups::Mxfp8(MxScale::Floor)),
-    Format::Groups(Groups::Mxfp8(MxScale::Up)),
-    Format::Groups(Groups::Nvfp4),
-    Format::Groups(Groups::E4m3In128(QUOTIENT)),
+    Format::Groups(Groups(GroupCodes::Mxfp4(MxScale::Floor))),
+    Format::Groups(Groups(GroupCodes::Mxfp4(MxScale::Even))),
+    Format::Groups(Groups(GroupCodes::Mxfp8(MxScale::Floor))),
+    Format::Groups(Groups(GroupCodes::Mxfp8(MxScale::Up))),
+    Format::Groups(Groups(GroupCodes::Nvfp4(1.0))),
+    Format::Groups(Groups(GroupCodes::E4m3In128(QUOTIENT))),
     Format::Blocks(BlockFormat::U8_IN_32),
     Format::Blocks(BlockFormat::U8_IN_64),
     Format::Blocks(BlockFormat::U8_IN_128),
     Format::Blocks(BlockFormat::U4_IN_32),
     Format::Blocks(BlockFormat::U4_IN_64),
     Format::Blocks(BlockFormat::U4_IN_128),
-    Format::Channels(Channels::U8),
-    Format::Channels(Channels::U4),
-    Format::Channels(Channels::Kivi2),
-    Format::Channels(Channels::Kivi4),
+    Format::Channels(Channels(ChannelCodes::U8, [1, 8, 1])),
+    Format::Channels(Channels(ChannelCodes::U4, [2, 16, 1])),
+    Format::Channels(Channels(ChannelCodes::Kivi2, [1, 4, 4])),
+    Format::Channels(Channels(ChannelCodes::Kivi4, [1, 4, 2])),
     Format::Codes(QuantFormat::E5m2),
     Format::Codes(QuantFormat::E5m2Saturating),
     Format::Blocks(BlockFormat::Q4_1),
     Format::Blocks(BlockFormat::Q5_0),
     Format::Blocks(BlockFormat::Q5_1),
     Format::Blocks(BlockFormat::IQ4_NL),
-    Format::Groups(Groups::Mxfp4(MxScale::Up)),
-    Format::Groups(Groups::Mxfp8(MxScale::Even)),
-    Format::Groups(Groups::E4m3In128(POWER_OF_TWO)),
-    Format::Groups(Groups::E4m3In128(E8M0)),
-    Format::Groups(Groups::E4m3In64(QUOTIENT)),
-    Format::Groups(Groups::E4m3In64(POWER_OF_TWO)),
-    Format::Groups(Groups::E4m3In64(E8M0)),
-    Format::Groups(Groups::U8(Asymmetric::ZeroPoint)),
-    Format::Groups(Groups::U8(Asymmetric::Minimum)),
-    Format::Groups(Groups::U4(Asymmetric::ZeroPoint)),
-    Format::Groups(Groups::U4(Asymmetric::Minimum)),
+    Format::Groups(Groups(GroupCodes::Mxfp4(MxScale::Up))),
+    Format::Groups(Groups(GroupCodes::Mxfp8(MxScale::Even))),
+    Format::Groups(Groups(GroupCodes::E4m3In128(POWER_OF_TWO))),
+    Format::Groups(Groups(GroupCodes::E4m3In128(E8M0))),
+    Format::Groups(Groups(GroupCodes::E4m3In64(QUOTIENT))),
+    Format::Groups(Groups(GroupCodes::E4m3In64(POWER_OF_TWO))),
+    Format::Groups(Groups(GroupCodes::E4m3In64(E8M0))),
+    Format::Groups(Groups(GroupCodes::U8(Asymmetric::ZeroPoint, 0))),
+    Format::Groups(Groups(GroupCodes::U8(Asymmetric::Minimum, 0))),
+    Format::Groups(Groups(GroupCodes::U4(Asymmetric::ZeroPoint, 0))),
+    Format::Groups(Groups(GroupCodes::U4(Asymmetric::Minimum, 0))),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
 const HEADS_MAJOR: i64 = 64;
@@ -384,7 +349,7 @@ impl RawFormat {
         let channels = match self.format()? {
             Format::Blocks(format) => (width / format.bytes).checked_mul(format.values),
             Format::Groups(groups) => width.checked_mul(groups.per_byte()),
-            Format::Channels(channels) => width.checked_mul(channels.extents()[0]),
+            Format::Channels(channels) => width.checked_mul(channels.1[0]),
             _ => Some(width),
         };
         channels
