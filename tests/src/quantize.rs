@@ -2,7 +2,8 @@
 
 use half::f16;
 use rope_core::cache::{
-    Asymmetric, BlockFormat, CacheFormat, GroupCodes, MxScale, QuantFormat, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, CacheFormat, CacheLayout, ChannelCodes, GroupCodes, MxScale,
+    QuantFormat, ScalePlace, TileScale,
 };
 
 use crate::Source;
@@ -414,6 +415,88 @@ pub enum Grouped {
     Tiles(usize, TileScale),
     /// Unsigned codes of some bits, with two floats for some channels.
     Asymmetric(u32, usize, Asymmetric),
+}
+
+/// A format whose numbers a call computes and stores with the codes, in a memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A format of blocks.
+    Blocks(&'static BlockFormat),
+    /// Numbers per group of channels.
+    Groups(Grouped),
+    /// Numbers per channel of a group of tokens.
+    Channels(ChannelCodes),
+}
+
+impl Kind {
+    /// Returns every format that fits heads of this width, and blocks of this many slots.
+    pub fn all(head_dim: usize, block_size: usize) -> Vec<Kind> {
+        let blocks = BLOCKS.into_iter().map(Kind::Blocks);
+        let tiles = [
+            TileScale::Quotient { least: 1e-6 },
+            TileScale::PowerOfTwo { least: 1e-6 },
+            TileScale::E8m0 { least: 1e-6 },
+        ];
+        let mx = MxScale::ALL.map(|scale| [Grouped::Mxfp4(scale), Grouped::Mxfp8(scale)]);
+        let tiles = tiles.map(|scale| [64, 128].map(|values| Grouped::Tiles(values, scale)));
+        // Whole heads, and halves of them.
+        let unsigned = [(8, 1), (8, 2), (4, 1), (4, 2)].map(|(bits, groups)| {
+            Asymmetric::ALL.map(|rule| Grouped::Asymmetric(bits, head_dim / groups, rule))
+        });
+        let groups = mx.into_iter().chain(tiles).chain(unsigned).flatten();
+        let groups = groups.chain([Grouped::Nvfp4(0.3)]).map(Kind::Groups);
+        let channels = ChannelCodes::ALL.into_iter().map(Kind::Channels);
+        let all = blocks.chain(groups).chain(channels);
+        all.filter(|kind| kind.fits(head_dim, block_size)).collect()
+    }
+
+    fn fits(self, head_dim: usize, block_size: usize) -> bool {
+        let divides = |unit: usize| unit > 0 && head_dim.is_multiple_of(unit);
+        match self {
+            Kind::Blocks(format) => divides(format.values),
+            Kind::Groups(format) => {
+                divides(format.values()) && format.values().is_multiple_of(format.per_byte())
+            }
+            Kind::Channels(codes) => {
+                let [tokens, channels] = match codes {
+                    ChannelCodes::U4 => [1, 2],
+                    ChannelCodes::Kivi4 => [8, 1],
+                    ChannelCodes::Kivi2 => [16, 1],
+                    _ => [1, 1],
+                };
+                block_size > 0 && block_size.is_multiple_of(tokens) && divides(channels)
+            }
+        }
+    }
+
+    /// Returns true if the slots of a block are one group.
+    pub fn is_by_channel(self) -> bool {
+        matches!(self, Kind::Channels(_))
+    }
+
+    /// Returns the layout of a cache of `[blocks, block_size, heads, head_dim]`, and its format.
+    pub fn dense(
+        self,
+        [blocks, block_size, heads, head_dim]: [usize; 4],
+    ) -> (CacheLayout, CacheFormat<'static>) {
+        let dense = CacheLayout::nhd([blocks, block_size, heads, head_dim]);
+        let (layout, format) = match self {
+            Kind::Blocks(format) => (dense, format.into()),
+            Kind::Groups(format) => {
+                let codes = head_dim / format.per_byte();
+                let scales = head_dim / format.values().max(1) * format.unit();
+                let width = (codes + scales) * format.per_byte();
+                let layout = CacheLayout::nhd([blocks, block_size, heads, width]);
+                let layout = layout.and_then(|layout| layout.narrow_channels(0..head_dim));
+                (layout, format.at(ScalePlace::Inline(codes)))
+            }
+            Kind::Channels(codes) => (
+                CacheLayout::hnd([blocks, heads, block_size, head_dim]),
+                CacheFormat::by_channel(codes, block_size),
+            ),
+        };
+        (layout.expect("a small cache"), format)
+    }
 }
 
 /// The numbers of E2M1.

@@ -11,7 +11,7 @@ use rope_core::{
     Backend, Dimension, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
 use rope_tests::golden::{self, Bits, Golden};
-use rope_tests::quantize::Factor;
+use rope_tests::quantize::{Factor, Kind};
 use rope_tests::{Number, Source, each_element, number, quantize};
 
 use crate::models::{alike, bits};
@@ -998,7 +998,7 @@ fn scales_lie_in_the_order_of_their_layout() {
 /// The contents of a written cache: its format and its scales.
 #[derive(Clone, Copy, Debug)]
 enum Kept<'a> {
-    Blocks(&'static BlockFormat),
+    Coded(Kind),
     Scaled(QuantFormat, QuantScale<'a>),
 }
 
@@ -1013,10 +1013,17 @@ impl Kept<'_> {
     ) -> (Vec<u8>, Vec<f32>) {
         let shape = layout.shape();
         let slots = shape.blocks * shape.block_size;
-        let mut bytes = vec![0x5a; slots * shape.heads * shape.head_dim * 34 / 32];
+        let mut bytes = vec![0x5a; 2 * slots * shape.heads * shape.head_dim];
         let mut scales = vec![f32::NAN; slots * shape.heads];
         let mut cache = match self {
-            Kept::Blocks(format) => CacheMut::coded(&mut bytes, layout, format),
+            Kept::Coded(kind) => {
+                let CacheShape {
+                    blocks, block_size, ..
+                } = shape;
+                let (layout, format) =
+                    kind.dense([blocks, block_size, shape.heads, shape.head_dim]);
+                CacheMut::coded(&mut bytes, layout, format)
+            }
             Kept::Scaled(code, scale) => CacheMut::coded_with_scales(
                 &mut bytes,
                 layout,
@@ -1069,9 +1076,11 @@ fn tokens_are_written_as_one_by_one() {
     let codes = QuantFormat::ALL
         .into_iter()
         .flat_map(|code| scaled.map(|scale| Kept::Scaled(code, scale)));
-    let kept: Vec<Kept<'_>> = BlockFormat::ALL
+    // A call writes whole groups of tokens, never one of them.
+    let kept: Vec<Kept<'_>> = Kind::all(head_dim, 16)
         .into_iter()
-        .map(Kept::Blocks)
+        .filter(|kind| !kind.is_by_channel())
+        .map(Kept::Coded)
         .chain(codes)
         .collect();
     for layout in [all, packed, by_heads] {

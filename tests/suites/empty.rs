@@ -2,11 +2,11 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace, Slots,
+    CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::gradient::PairGradients;
 use rope_core::{Backend, Layout, Tensor, TensorMut};
+use rope_tests::quantize::Kind;
 
 use crate::refused::{chain, norm, numbers, ones, rope, strides};
 
@@ -82,10 +82,10 @@ fn caches() {
                 );
             }
         }
-        if head_dim != 1 {
-            for format in BlockFormat::ALL {
-                assert!(CacheMut::coded(&mut [], layout, format).is_ok());
-            }
+        for kind in Kind::all(head_dim, block_size) {
+            let (layout, format) = kind.dense(shape);
+            let made = CacheMut::coded(&mut [], layout, format);
+            assert!(made.is_ok(), "{kind:?} {shape:?}: {made:?}");
         }
     }
     // A shift without rows, and sums without tokens.

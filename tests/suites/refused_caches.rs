@@ -8,6 +8,7 @@ use rope_core::cache::{
 };
 use rope_core::error::CacheIndex::{Block, Channel, Chunk, Group, Head, Token};
 use rope_core::error::SlotsError;
+use rope_tests::quantize::BLOCKS;
 
 use crate::refused::errors as error;
 use crate::refused::verbs::{APPLY_CACHE, Operands, READ, SHIFT, Verb, WRITE};
@@ -462,30 +463,44 @@ fn scales_of_caches() {
 }
 
 #[test]
-fn blocks_of_ggml() {
-    for format in BlockFormat::ALL {
+fn blocks_of_channels() {
+    for format in BLOCKS {
+        let values = format.values;
         let needed = 4 * format.bytes;
         let mut bytes = vec![0x5a_u8; needed];
-        let whole = nhd([1, 2, 1, 64]);
-        let part = |of, given| error::cache_part_of_block(of, given, 32);
-        let apart = error::cache_channels_apart(32, 1, 2, 1);
-        let heads = nhd([1, 1, 2, 48]);
+        let (half, whole) = (values / 2, nhd([1, 2, 1, 2 * values]));
+        let part = |of, given| error::cache_part_of_block(of, given, values);
+        let apart = error::cache_channels_apart(values, 1, 2, 1);
+        let heads = nhd([1, 1, 2, 3 * half]);
+        let odd = 2 * values - 1;
         for (layout, error) in [
-            (CacheLayout::nhd([1, 1, 1, 48]), part("head_dim", 48)),
-            (CacheLayout::nhd([1, 1, 1, 31]), part("head_dim", 31)),
-            (CacheLayout::hdn([1, 1, 32, 2]), apart),
-            (whole.narrow_channels(16..48), part("the first channel", 16)),
-            (whole.narrow_channels(0..63), part("head_dim", 63)),
-            (heads.narrow_channels(0..32), part("the stride of head", 48)),
+            (
+                CacheLayout::nhd([1, 1, 1, 3 * half]),
+                part("head_dim", 3 * half),
+            ),
+            (
+                CacheLayout::nhd([1, 1, 1, values - 1]),
+                part("head_dim", values - 1),
+            ),
+            (CacheLayout::hdn([1, 1, values, 2]), apart),
+            (
+                whole.narrow_channels(half..3 * half),
+                part("the first channel", half),
+            ),
+            (whole.narrow_channels(0..odd), part("head_dim", odd)),
+            (
+                heads.narrow_channels(0..values),
+                part("the stride of head", 3 * half),
+            ),
         ] {
             let layout = layout.expect("a small cache");
             refused(Cache::coded(&bytes, layout, format), error);
             refused(CacheMut::coded(&mut bytes, layout, format), error);
         }
-        let part = whole.narrow_channels(32..64).expect("a block");
+        let part = whole.narrow_channels(values..2 * values).expect("a block");
         assert!(Cache::coded(&bytes, part, format).is_ok());
         // Values that fit usize, in bytes that do not; and an end that does not fit.
-        let many = usize::MAX & !31;
+        let many = usize::MAX & !(values - 1);
         let huge = nhd([1, 1, 1, many]);
         let far = huge
             .narrow_channels(usize::MAX / 2 + 1..many)
@@ -493,8 +508,8 @@ fn blocks_of_ggml() {
         for layout in [huge, far] {
             // Blocks of fewer bytes than values always fit.
             let refusal = CacheMut::coded(&mut bytes, layout, format);
-            match (layout.shape().head_dim / 32).checked_mul(format.bytes) {
-                None => refused(refusal, error::cache_too_large(many / 32, format.bytes)),
+            match (layout.shape().head_dim / values).checked_mul(format.bytes) {
+                None => refused(refusal, error::cache_too_large(many / values, format.bytes)),
                 Some(_) => assert!(refusal.is_err()),
             }
         }

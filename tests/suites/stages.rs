@@ -1,14 +1,15 @@
 //! A plan gives the same bits with fused stages and with stages one after the other.
 
 use rope_core::cache::{
-    BlockFormat, CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale,
-    ScaleLayout, ScalePlace,
+    CacheFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace,
 };
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
 use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
+use rope_tests::quantize::Kind;
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
 
 fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
@@ -103,16 +104,21 @@ fn agree_in_codes<E: Number>(
     ];
     // Contiguous heads, heads with room after each, and heads with strided channels.
     let beside = CacheLayout::nhd([tokens, 1, heads, head_dim]);
-    let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 32])
+    let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 128])
         .and_then(|layout| layout.narrow_channels(0..head_dim));
     let turned = CacheLayout::hdn([tokens, heads, head_dim, 1]);
     let layouts = [beside, roomy, turned].map(|layout| layout.expect("a small cache"));
+    // Blocks in the first two layouts.
+    let dense = |kind: Kind, layout| match kind {
+        Kind::Blocks(format) => (layout, CacheFormat::from(format)),
+        _ => kind.dense([1, tokens, heads, head_dim]),
+    };
     for (layout, kept) in layouts.into_iter().flat_map(|layout| {
         let scaled = QuantFormat::ALL
             .into_iter()
             .flat_map(|code| scales.map(|scale| Ok((code, scale))));
-        let blocks = BlockFormat::ALL.into_iter().map(Err);
-        scaled.chain(blocks).map(move |kept| (layout, kept))
+        let kinds = Kind::all(head_dim, tokens).into_iter().map(Err);
+        scaled.chain(kinds).map(move |kept| (layout, kept))
     }) {
         let inline = matches!(
             kept,
@@ -125,14 +131,15 @@ fn agree_in_codes<E: Number>(
             ))
         );
         if inline && layout != layouts[1]
-            || kept.is_err() && (!head_dim.is_multiple_of(32) || layout == layouts[2])
+            || matches!(kept, Err(Kind::Blocks(_))) && layout == layouts[2]
+            || matches!(kept, Err(Kind::Groups(_) | Kind::Channels(_))) && layout != layouts[0]
         {
             continue;
         }
         for backend in Backend::available() {
             let run = |rope: Rope, rotates: bool| {
                 let (mut bytes, mut made) =
-                    (vec![0x5a; 2 * layout.end()], vec![0.5; tokens * heads]);
+                    (vec![0x5a; 9 * layout.end()], vec![0.5; tokens * heads]);
                 let mut cache = match kept {
                     Ok((code, scale)) => CacheMut::coded_with_scales(
                         &mut bytes,
@@ -140,7 +147,10 @@ fn agree_in_codes<E: Number>(
                         CacheFormat::quantized(code, scale),
                         &mut made,
                     ),
-                    Err(format) => CacheMut::coded(&mut bytes, layout, format),
+                    Err(kind) => {
+                        let (layout, format) = dense(kind, layout);
+                        CacheMut::coded(&mut bytes, layout, format)
+                    }
                 }
                 .expect("a cache that fits");
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
@@ -168,9 +178,13 @@ fn agree_in_codes<E: Number>(
                     if got == wanted {
                         continue;
                     }
-                    let float = kept.is_ok_and(|(code, _)| {
-                        !matches!(code, QuantFormat::Int8Even | QuantFormat::Int8RoundAway)
-                    });
+                    let float = match kept {
+                        Ok((code, _)) => {
+                            !matches!(code, QuantFormat::Int8Even | QuantFormat::Int8RoundAway)
+                        }
+                        Err(Kind::Groups(format)) => format.is_float(),
+                        Err(_) => false,
+                    };
                     for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                         // A NaN may be any NaN.
                         let nan = [got, wanted].map(|code| code & 0x7f == 0x7f) == [true; 2];
@@ -199,12 +213,14 @@ fn codes_in_stages_or_not() {
         (1030, 64),
         (2048, 2048),
     ] {
-        let heads = if head_dim > 512 {
-            2
-        } else {
-            source.within(1, 70)
+        // 16 tokens are a group of each format by channel.
+        let tokens = source.one_of(&[1, 2, 3, 16]);
+        let heads = match head_dim {
+            513.. => 2,
+            _ if tokens == 16 => source.within(1, 5),
+            _ => source.within(1, 70),
         };
-        let shape = [source.within(1, 3), heads, head_dim];
+        let shape = [tokens, heads, head_dim];
         each_element!(agree_in_codes(source, shape, rotary_dim));
     }
 }
