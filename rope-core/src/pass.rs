@@ -375,6 +375,16 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Returns the element that the values are rounded to for a quantizer alone: after a rotation or a transform whose
+    /// f32 a target of elements receives.
+    pub(crate) fn rounded_for_codes(&self) -> Option<&'static OutOfPlaceKernels> {
+        let after = StageOrder::AfterRotation;
+        let stands = self.stages.is_some_and(|stages| stages.stand_at(after));
+        let transformed = self.transform().is_some_and(|transform| transform.last);
+        let is_last = transformed || self.rotation.is_some() && !stands;
+        (self.rounds && is_last).then(|| self.flowing(after))
+    }
+
     /// Converts some of the weights to f32, from index `start` on.
     pub(crate) fn widen(
         &self,
@@ -445,6 +455,14 @@ impl<'s> Operand<'s> {
             Operand::Cache(cache, slots) => {
                 OperandAddresses::Slots(part.slots(cache.in_slots(slots, part.call.tokens)))
             }
+        }
+    }
+
+    /// Returns the element of a tensor, or f32.
+    pub(crate) fn element(&self) -> &'static OutOfPlaceKernels {
+        match self {
+            Operand::Tensor(_, element) => element,
+            Operand::Cache(..) => f32::OUT_OF_PLACE,
         }
     }
 

@@ -9,6 +9,7 @@ mod at;
 mod call;
 mod check;
 mod direct;
+mod gathered;
 pub mod gradient;
 mod kinds;
 mod operand;

@@ -665,9 +665,16 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
              make the rows by Frequencies::shift",
         ),
         (
-            Error::Plan(PlanError::StagesInParts),
-            "the plan has a norm, a scale or a transform, which need whole heads, and an operand has them in parts; run \
+            Error::Plan(PlanError::StagesInParts {
+                reason: "a part has scales by channel",
+            }),
+            "the plan has a norm, a scale or a transform, which need whole heads, but a part has scales by channel; run \
              these stages on a tensor first, and write the parts by a plan without them",
+        ),
+        (
+            Error::Plan(PlanError::PartsOnStack { channels: 8192 }),
+            "heads * head_dim is 8192; it must be at most 4096 in a call on parts by a plan with a norm, a scale or a \
+             transform; run these stages on a tensor first, and write the parts by a plan without them",
         ),
         (
             Error::Plan(PlanError::NormInCache),

@@ -3,16 +3,17 @@
 
 use std::fmt::Debug;
 
-use half::bf16;
+use half::{bf16, f16};
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, GroupCodes, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, ChannelCodes, GroupCodes,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
-use rope_core::error::SlotsError;
-use rope_core::norm::{Norm, NormFormula};
+use rope_core::error::{PlanError, SlotsError};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{
-    Backend, Error, Frequencies, Layout, NoRotation, Output, Pairing, Rope, Scaling, Tensor,
-    TensorMut,
+    Angles, Backend, Error, Frequencies, Layout, NoRotation, Output, Pairing, Rope, Scaling,
+    Tensor, TensorMut, TokenAngles,
 };
 use rope_tests::{Number, Source};
 
@@ -504,6 +505,312 @@ fn untouched(call: impl FnOnce(&mut CachePartsMut<'_, 2>) -> Result<(), Error>, 
     assert!(memory == painted(SLOTS * RECORD), "it has written");
 }
 
+fn four_of<'f>(frequencies: &'f Frequencies<'_>) -> TokenAngles<'f> {
+    frequencies.at(0..4).expect("positions")
+}
+
+/// Parts that do not become whole heads.
+#[test]
+fn refused_stages() {
+    let rope = Rope::new(Pairing::Half).with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    let hnd = |head_dim| CacheLayout::hnd([1, 1, 16, head_dim]).expect("a layout");
+    let by_channel = CacheFormat::by_channel(ChannelCodes::U8, 16);
+    let mut memory = (vec![0x5a_u8; 2048], vec![0.5_f32; 16 * 16]);
+    let parts = [
+        CacheMut::coded(&mut memory.0, hnd(16), by_channel).expect("a cache"),
+        CacheMut::new(&mut memory.1, hnd(16)).expect("a cache"),
+    ];
+    let mut cache = CachePartsMut::of(parts).expect("parts of one shape");
+    let x = vec![1.0_f32; 16 * 32];
+    refused(
+        rope.apply_into(
+            &Tensor::new(&x, [1, 16, 1, 32]).expect("a valid tensor"),
+            &mut cache.slots(0..16),
+        ),
+        error::stages_in_parts(
+            "a part has scales by channel, which are computed from whole groups of tokens",
+        ),
+    );
+    assert_eq!(memory, (vec![0x5a; 2048], vec![0.5; 16 * 16]));
+    // Three heads of 2048 channels are too many.
+    let x = vec![1.0_f32; 3 * 2048];
+    let mut y = [vec![0.5_f32; 3 * 1024], vec![0.5_f32; 3 * 1024]];
+    let [first, second] = &mut y;
+    let mut halves =
+        [first, second].map(|y| TensorMut::new(y, [1, 1, 3, 1024]).expect("a valid tensor"));
+    refused(
+        rope.apply_into(
+            &Tensor::new(&x, [1, 1, 3, 2048]).expect("a valid tensor"),
+            &mut halves,
+        ),
+        error::parts_on_stack(3 * 2048),
+    );
+    assert!(y.iter().flatten().all(|y| *y == 0.5));
+}
+
+/// Parts whose formats a whole head can have: codes in tiles of 64, and bf16.
+fn tiled() -> Parts<2> {
+    let codes = CacheFormat::by_group(GroupCodes::E4m3In64(SCALE), ScalePlace::Inline(LATENT));
+    let width = LATENT + 8 * 4 + 2 * KEY;
+    let first = (LATENT + 8 * 4) / 2;
+    [
+        (layout(width, 0..LATENT), codes),
+        (
+            layout(width / 2, first..first + KEY),
+            CacheFormat::element::<bf16>(),
+        ),
+    ]
+}
+
+const TILED: usize = LATENT + 8 * 4 + 2 * KEY;
+
+/// Writes whole heads by two calls of one format each, and returns the records of both.
+fn by_formats<E: Number>(
+    rope: Rope<Normed<'_>>,
+    x: &[E],
+    slots: &[i64],
+    angles: &impl Angles,
+) -> Vec<u8> {
+    let width = HEAD + 9 * 4;
+    let codes = CacheFormat::by_group(GroupCodes::E4m3In64(SCALE), ScalePlace::Inline(HEAD));
+    let mut coded = vec![0x5a_u8; SLOTS * width];
+    let mut cache = CacheMut::coded(&mut coded, layout(width, 0..HEAD), codes).expect("a cache");
+    rope.rotate_into(&tensor(x, HEAD), &mut cache.slots(slots), angles)
+        .expect("operands that fit");
+    let mut elements = vec![bf16::ZERO; SLOTS * HEAD];
+    let mut cache = CacheMut::new(&mut elements, layout(HEAD, 0..HEAD)).expect("a cache");
+    rope.rotate_into(&tensor(x, HEAD), &mut cache.slots(slots), angles)
+        .expect("operands that fit");
+    let mut memory = painted(SLOTS * TILED);
+    for &slot in slots.iter().filter(|slot| **slot >= 0) {
+        let slot = slot as usize;
+        let record = &mut bytes(&mut memory)[slot * TILED..][..TILED];
+        let head = &coded[slot * width..][..width];
+        record[..LATENT].copy_from_slice(&head[..LATENT]);
+        record[LATENT..LATENT + 32].copy_from_slice(&head[HEAD..HEAD + 32]);
+        let key: &[u8] = bytemuck::cast_slice(&elements[slot * HEAD + LATENT..][..KEY]);
+        record[LATENT + 32..].copy_from_slice(key);
+    }
+    bytes(&mut memory).to_vec()
+}
+
+/// Returns plans with each stage, and with several.
+fn plans<'a>(
+    rope: Rope,
+    weights: [&'a [f32]; 2],
+    factors: &'a [f32],
+) -> Vec<(&'static str, Rope<Normed<'a>>)> {
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(weights[0]);
+    let gemma = Norm::new(NormFormula::GEMMA, 1e-6).with_weight(weights[1]);
+    let after = norm.with_order(StageOrder::AfterRotation);
+    let hadamard = Hadamard::new(64).expect("a block");
+    let scale = Scale::per_token(factors);
+    let scale_after = scale.with_order(StageOrder::AfterRotation);
+    let plain = Rope::<Normed<'_>>::from(rope);
+    vec![
+        ("norm", rope.with_norm(norm)),
+        ("gemma", rope.with_norm(gemma)),
+        ("norm after", rope.with_norm(after)),
+        (
+            "norm of tokens",
+            rope.with_norm(norm.with_reach(NormReach::Token)),
+        ),
+        ("scale", plain.with_scale(scale)),
+        ("scale after", plain.with_scale(scale_after)),
+        (
+            "f32 after the scale",
+            plain.with_scale(scale_after.without_rounding()),
+        ),
+        ("hadamard", plain.with_hadamard(hadamard)),
+        (
+            "all",
+            (rope.with_norm(norm))
+                .with_scale(scale_after)
+                .with_hadamard(hadamard),
+        ),
+        (
+            "all in f32",
+            (rope.with_norm(norm))
+                .with_hadamard(hadamard)
+                .without_rounding(),
+        ),
+    ]
+}
+
+fn stages_of<E: Number>(source: &mut Source<'_>) {
+    let slots = [5_i64, 17, -1, 6, 0, 8, 9, 3];
+    let x: Vec<E> = values(source, slots.len() * HEAD);
+    let factors: Vec<f32> = values(source, slots.len());
+    let (own, wide): (Vec<f32>, Vec<f32>) = (values(source, HEAD), values(source, HEAD));
+    let (latents, keys) = (columns(&x, 0..LATENT), columns(&x, LATENT..HEAD));
+    let frequencies = frequencies();
+    let angles = frequencies.at(100..100 + slots.len()).expect("positions");
+    let rows = frequencies
+        .rows(100..100 + slots.len())
+        .expect("rows of tokens");
+    let run = |write: &mut dyn FnMut(&mut CachePartsMut<'_, 2>) -> Result<(), Error>| {
+        let mut memory = painted(SLOTS * TILED);
+        let mut cache = CachePartsMut::new(bytes(&mut memory), tiled()).expect("parts that fit");
+        write(&mut cache).expect("operands that fit");
+        bytes(&mut memory).to_vec()
+    };
+    for backend in Backend::available() {
+        let rope = rope(backend).with_window(LATENT);
+        for (name, plan) in plans(rope, [&own, &wide], &factors) {
+            let doing = |way: &str| format!("{backend}, {}, {name}, {way}", E::NAME);
+            let (whole, apart) = (
+                tensor(&x, HEAD),
+                [tensor(&latents, LATENT), tensor(&keys, KEY)],
+            );
+            let expected = by_formats(plan, &x, &slots, &angles);
+            let got = run(&mut |cache| plan.rotate_into(&whole, &mut cache.slots(&slots), &angles));
+            same(&got, &expected, &doing("one call"));
+            let threads = plan.with_threads();
+            let got =
+                run(&mut |cache| threads.rotate_into(&whole, &mut cache.slots(&slots), &angles));
+            same(&got, &expected, &doing("with threads"));
+            let got = run(&mut |cache| plan.rotate_into(&apart, &mut cache.slots(&slots), &rows));
+            same(&got, &expected, &doing("tensors side by side, and rows"));
+            let got = run(&mut |cache| {
+                let slots = &mut cache.slots(&slots);
+                plan.prepare_into(&whole, slots, &angles)
+                    .map(|call| call.run())
+            });
+            same(&got, &expected, &doing("prepared"));
+            let (mut y, mut alone) = (vec![0.0_f32; x.len()], vec![0.0_f32; x.len()]);
+            let got = run(&mut |cache| {
+                let (mut slots, y) = (cache.slots(&slots), &mut tensor_mut(&mut y, HEAD));
+                let outputs = &mut [Output::new(&mut slots, &angles), Output::new(y, &angles)];
+                plan.rotate_into_each(&whole, outputs)
+            });
+            same(&got, &expected, &doing("one of several targets"));
+            plan.rotate_into(&whole, &mut tensor_mut(&mut alone, HEAD), &angles)
+                .expect("operands that fit");
+            same(&y, &alone, &doing("the other target"));
+            // A source of f32 is rounded nowhere: the stages, and then the parts.
+            if E::NAME == f32::NAME {
+                let y = &tensor(&alone, HEAD);
+                let got = run(&mut |cache| rope.apply_into(y, &mut cache.slots(&slots)));
+                same(&got, &expected, &doing("one after the other"));
+            }
+            // Tensors side by side as a target, and in place.
+            let (mut latent, mut key) = (vec![0.0_f32; latents.len()], vec![0.0_f32; keys.len()]);
+            let mut sides = [tensor_mut(&mut latent, LATENT), tensor_mut(&mut key, KEY)];
+            plan.rotate_into(&whole, &mut sides, &angles)
+                .expect("operands that fit");
+            same(&latent, &columns(&alone, 0..LATENT), &doing("latents"));
+            same(&key, &columns(&alone, LATENT..HEAD), &doing("keys"));
+            let rope = plan.with_output_pairing(Pairing::Interleaved);
+            let (mut whole, mut latent, mut key) = (x.clone(), latents.clone(), keys.clone());
+            rope.rotate(&mut tensor_mut(&mut whole, HEAD), &angles)
+                .expect("operands that fit");
+            let mut sides = [tensor_mut(&mut latent, LATENT), tensor_mut(&mut key, KEY)];
+            rope.rotate(&mut sides, &angles).expect("operands that fit");
+            let bits = |x: &[E]| x.iter().map(|x| x.bits()).collect::<Vec<_>>();
+            let [first, second] = [0..LATENT, LATENT..HEAD].map(|it| bits(&columns(&whole, it)));
+            same(&bits(&latent), &first, &doing("latents in place"));
+            same(&bits(&key), &second, &doing("keys in place"));
+        }
+    }
+}
+
+/// Tests that stages run on whole heads, whose parts then have the bits of calls into one format each.
+#[test]
+fn stages() {
+    let source = &mut Source::random("stages");
+    stages_of::<bf16>(source);
+    stages_of::<f32>(source);
+    stages_of::<f16>(source);
+}
+
+/// Tests transformed records: read, shifted in place and copied, against the same steps on caches of f32.
+#[test]
+fn transformed_records() {
+    let memory = written(&mut Source::random("transformed records"));
+    let frequencies = frequencies();
+    let slots = [3_i64, 9, 20, 9, -1, 4];
+    let shift = frequencies
+        .shift(&[-7_i64, 5, 4096, 5, 8, 0])
+        .expect("six shifts");
+    let hadamard = Hadamard::new(64).expect("a block");
+    let whole = CacheLayout::nhd([1, slots.len(), 1, HEAD]).expect("a layout");
+    for backend in Backend::available() {
+        let rope = Rope::new(Pairing::Half).with_backend(backend);
+        let rope = rope.expect("an available backend").with_window(LATENT);
+        let plan = rope.with_hadamard(hadamard);
+        let mut record = memory.clone();
+        let parts = CacheParts::new(bytes(&mut record), deepseek()).expect("parts that fit");
+        let mut plain = vec![0.0_f32; slots.len() * HEAD];
+        rope.apply_into(&parts.slots(&slots), &mut tensor_mut(&mut plain, HEAD))
+            .expect("operands that fit");
+        let cache = Cache::new(&plain, whole).expect("a cache");
+        // The skipped token of a cache is not read.
+        let there = [0_i64, 1, 2, 3, -1, 5];
+        let mut expected = vec![0.0_f32; slots.len() * HEAD];
+        plan.rotate_into(
+            &cache.slots(&there),
+            &mut tensor_mut(&mut expected, HEAD),
+            &shift,
+        )
+        .expect("operands that fit");
+        let mut got = vec![0.0_f32; slots.len() * HEAD];
+        plan.rotate_into(
+            &parts.slots(&slots),
+            &mut tensor_mut(&mut got, HEAD),
+            &shift,
+        )
+        .expect("operands that fit");
+        let read = |y: &[f32]| {
+            let heads = y.chunks(HEAD).zip(slots).filter(|(_, slot)| *slot >= 0);
+            heads
+                .flat_map(|(head, _)| head.to_vec())
+                .collect::<Vec<_>>()
+        };
+        same(&read(&got), &read(&expected), &format!("{backend}, read"));
+
+        // Copied: transformed again after the rotation.
+        rope.with_window(0)
+            .with_hadamard(hadamard)
+            .apply(&mut tensor_mut(&mut expected, HEAD))
+            .expect("operands that fit");
+        let copied = |write: &mut dyn FnMut(&mut CachePartsMut<'_, 2>) -> Result<(), Error>| {
+            let mut target = memory.clone();
+            let mut cache = CachePartsMut::new(bytes(&mut target), deepseek()).expect("parts");
+            write(&mut cache).expect("operands that fit");
+            target
+        };
+        let to = [0_i64, 1, 2, 5, -1, 6];
+        let wanted =
+            copied(&mut |cache| rope.apply_into(&tensor(&expected, HEAD), &mut cache.slots(&to)));
+        let got = copied(&mut |cache| {
+            plan.rotate_into(&parts.slots(&slots), &mut cache.slots(&to), &shift)
+        });
+        same(&got, &wanted, &format!("{backend}, copied"));
+
+        // In place: a slot of two tokens once, and one that does not move not at all.
+        let in_place = [3_i64, 9, 20, 9, -1, -1];
+        let wanted = copied(&mut |cache| {
+            rope.apply_into(&tensor(&expected, HEAD), &mut cache.slots(&in_place))
+        });
+        for prepared in [false, true] {
+            let got = copied(&mut |cache| {
+                let slots = &mut cache.slots(&slots);
+                match prepared {
+                    true => plan.prepare(slots, &shift).map(|call| call.run()),
+                    false => plan.rotate(slots, &shift),
+                }
+            });
+            same(
+                &got,
+                &wanted,
+                &format!("{backend}, in place, prepared {prepared}"),
+            );
+        }
+        let got = copied(&mut |cache| plan.apply(&mut cache.slots(&slots)));
+        same(&got, &memory, &format!("{backend}, without a rotation"));
+    }
+}
+
 #[test]
 fn refused_calls() {
     let frequencies = frequencies();
@@ -577,12 +884,28 @@ fn refused_calls() {
     );
     let normed = rope.with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
     untouched(
-        |cache| normed.rotate_into(&three, &mut cache.slots(0..3), &angles),
-        error::stages_in_parts(),
+        |cache| normed.rotate(&mut cache.slots(0..3), &angles),
+        Error::Plan(PlanError::NormInCache),
     );
     untouched(
-        |cache| normed.rotate(&mut cache.slots(0..3), &angles),
-        error::stages_in_parts(),
+        |cache| normed.rotate_into(&three, &mut cache.slots(0..3), &four_of(&frequencies)),
+        error::row_count(4, 3, 1),
+    );
+    untouched(
+        |cache| normed.rotate_into(&three, &mut cache.slots(&[0_i64, 1, 24]), &angles),
+        error::slot(2, 24, 24),
+    );
+    untouched(
+        |cache| normed.apply_into(&tensor(3, 640), &mut cache.slots(0..3)),
+        error::cache_heads(1, 640, 1, 576),
+    );
+    untouched(
+        |cache| {
+            let hadamard = Hadamard::new(128).expect("a block");
+            let rope = rope.with_hadamard(hadamard);
+            rope.apply_into(&three, &mut cache.slots(0..3))
+        },
+        error::hadamard_head(128, 576),
     );
     // The latents are right, and are not written if the keys are wrong.
     let four = frequencies.at(0..4).expect("positions");

@@ -328,7 +328,7 @@ statuses! {
         Cache::PartOfBlock,
     CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": Cache::Heads,
     Parts = c"the parts of an operand share bytes, differ, or do not fit the call": Cache::PartOverlap Cache::PartDivided
-        Shape::Part Plan::StagesInParts,
+        Shape::Part Plan::StagesInParts Plan::PartsOnStack,
     SlotCount = c"not one slot for each token of each sequence": Slots::Count,
     Slot = c"a slot or a page is outside the cache": Slots::Slot Slots::Page,
     SameTarget = c"two moves write one slot": Slots::SameTarget,

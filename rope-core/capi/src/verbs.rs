@@ -308,7 +308,8 @@ pub(crate) unsafe fn call(
 /// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_FULL_WIDTH_ROWS,
 /// ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which cached keys have already;
 /// ROPE_STATUS_NOT_LINEAR for a plan with a norm.
-/// In parts: ROPE_STATUS_PARTS, for parts that do not fit each other or the call, and for plans with stages.
+/// In parts: ROPE_STATUS_PARTS, for parts that do not fit each other or the call; with stages, for parts with scales by
+/// channel, and for heads of a token with more than 4096 channels together.
 /// Of all: ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_HANDLE,
 /// ROPE_STATUS_MEMORY_OVERLAP. The operand is untouched then.
 ///

@@ -477,6 +477,15 @@ impl<'t> SlotsTarget<'t> {
         self.stored.check_written(shape, self.slots, self.len)
     }
 
+    /// Borrows the cache for reading.
+    pub(crate) fn as_cache(&self) -> Cache<'_> {
+        Cache {
+            memory: self.memory,
+            scales: self.scales,
+            stored: *self.stored,
+        }
+    }
+
     /// Borrows the slots for a shorter time.
     pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {

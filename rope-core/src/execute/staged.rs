@@ -258,7 +258,7 @@ impl Pass<'_> {
 
     /// Rounds values to an element and back, with the words in scratch beside the tile.
     #[inline(never)]
-    pub(super) fn round(
+    pub(crate) fn round(
         &self,
         element: &'static OutOfPlaceKernels,
         values: &mut [f32],

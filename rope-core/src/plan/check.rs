@@ -172,11 +172,8 @@ impl<'p> Rope<Lowered<'p>> {
         let mut checked = self.checked(shape, kernels, angles)?;
         if let OperandMut::Cache(slots) = target {
             checked.skips_identity = true;
-            match angles {
-                None => {}
-                Some(AnglesKind::Rows(rows)) => rows.check_moves()?,
-                Some(AnglesKind::Full(..)) => return Err(no_rotation("a rotation in a cache")),
-                Some(AnglesKind::At(at)) => at.angles().check_moves()?,
+            if let Some(angles) = angles {
+                angles.check_moves()?;
             }
             slots.check(shape)?;
             if let Some(angles) = angles {
@@ -282,6 +279,18 @@ impl<'p> Rope<Lowered<'p>> {
     }
 }
 
+impl AnglesKind<'_> {
+    /// Checks angles that rotate cached heads in place.
+    #[inline(always)]
+    pub(super) fn check_moves(self) -> Result<(), Error> {
+        match self {
+            AnglesKind::Rows(rows) => rows.check_moves(),
+            AnglesKind::Full(..) => Err(no_rotation("a rotation in a cache")),
+            AnglesKind::At(at) => at.angles().check_moves(),
+        }
+    }
+}
+
 impl Lowered<'_> {
     /// Checks the stages against heads of this shape, which fit a tile.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
@@ -339,7 +348,7 @@ impl<S> Rope<S> {
 
     /// Refuses an in-place plan that changes the pairing.
     #[inline]
-    fn check_same_pairing(&self) -> Result<(), Error> {
+    pub(super) fn check_same_pairing(&self) -> Result<(), Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::Plan(PlanError::PairingChangesInPlace {

@@ -160,7 +160,7 @@ pub struct Lowered<'a> {
 impl<'a> Lowered<'a> {
     /// Returns no stages. A constant would be copied whole.
     #[inline(always)]
-    fn none() -> Self {
+    pub(super) fn none() -> Self {
         Lowered {
             stages: None,
             rounds: true,

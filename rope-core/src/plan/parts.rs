@@ -1,4 +1,5 @@
 //! Operands whose heads are in parts, side by side. Each part is a call of its own; all are checked before one runs.
+//! Stages need whole heads, which `plan/gathered.rs` gathers.
 
 use core::ops::Range;
 
@@ -8,7 +9,8 @@ use super::operand::{AnglesKind, SourceKind, TargetKind};
 use crate::base::error::saturated;
 use crate::describe::tensor::Layout;
 use crate::describe::window::Window;
-use crate::error::{CacheError, PlanError, RowsError, ShapeError};
+use crate::error::{CacheError, RowsError, ShapeError};
+use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut, PassKernels};
 use crate::{Dimension, Error, Shape};
 
@@ -22,12 +24,14 @@ pub(super) struct PartsCall<'a> {
     pub(super) angles: Option<AnglesKind<'a>>,
 }
 
-/// The shape of an operand, whose parts are side by side.
+/// The heads of an operand, whose parts are side by side.
 #[derive(Clone, Copy)]
-struct OperandHeads {
-    shape: Shape,
-    /// True for slots of a cache, which may belong to several sequences.
-    in_slots: bool,
+pub(super) struct OperandHeads {
+    pub(super) shape: Shape,
+    /// The element of tensors; `None` for slots of a cache, which may belong to several sequences.
+    pub(super) element: Option<&'static OutOfPlaceKernels>,
+    /// True if parts have several elements, or are tensors and slots.
+    pub(super) mixed: bool,
 }
 
 /// Runs the call of a part by the plan of its channels.
@@ -50,11 +54,12 @@ impl<'p> Rope<Lowered<'p>> {
     /// Checks the calls of all parts.
     #[inline(never)]
     pub(super) fn check_parts(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
-        if !self.stages.is_empty() {
-            return Err(Error::Plan(PlanError::StagesInParts));
+        let plan = &self.with(self.stages_on_parts(call)?);
+        if !plan.stages.is_empty() {
+            return plan.check_gathered(call).map(drop);
         }
         let kernels = call.kernels;
-        self.each_part(call, &mut |plan, source, target, angles| match source {
+        plan.each_part(call, &mut |plan, source, target, angles| match source {
             Some(source) => plan.check_into(&(source, None), target, angles).map(|_| ()),
             None => plan.check_in_place(target, kernels, angles).map(|_| ()),
         })
@@ -63,8 +68,12 @@ impl<'p> Rope<Lowered<'p>> {
     /// Runs the calls of all parts, which were checked together. Each is checked again, and none fails.
     #[inline(never)]
     pub(super) fn run_checked_parts(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
+        let plan = &self.with(self.stages_on_parts(call)?);
+        if !plan.stages.is_empty() {
+            return plan.run_gathered(call);
+        }
         let kernels = call.kernels;
-        self.each_part(call, &mut |plan, source, target, angles| match source {
+        plan.each_part(call, &mut |plan, source, target, angles| match source {
             Some(source) => plan.run_between(&(source, None), target, angles),
             None => plan.run_in_place(target, kernels, angles),
         })
@@ -145,7 +154,23 @@ impl PartsCall<'_> {
 }
 
 impl SourceKind<'_> {
-    fn heads(&self) -> Result<OperandHeads, Error> {
+    /// Returns the number of parts.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            SourceKind::Whole(_) => 1,
+            SourceKind::Parts(parts) => parts.count(),
+        }
+    }
+
+    /// Returns a part.
+    pub(super) fn at(&self, index: usize) -> Operand<'_> {
+        match *self {
+            SourceKind::Whole(operand) => operand,
+            SourceKind::Parts(parts) => parts.part(index),
+        }
+    }
+
+    pub(super) fn heads(&self) -> Result<OperandHeads, Error> {
         match self {
             SourceKind::Whole(operand) => Ok(OperandHeads::read(operand)),
             SourceKind::Parts(parts) => {
@@ -176,7 +201,26 @@ impl SourceKind<'_> {
 }
 
 impl TargetKind<'_> {
-    fn heads(&mut self) -> Result<OperandHeads, Error> {
+    /// Returns the number of parts.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            TargetKind::Whole(_) => 1,
+            TargetKind::Parts(parts) => parts.count(),
+        }
+    }
+
+    /// Borrows a part.
+    pub(super) fn at(&mut self, index: usize) -> OperandMut<'_> {
+        match self {
+            TargetKind::Parts(parts) => parts.part(index),
+            TargetKind::Whole(OperandMut::Tensor(y, element)) => {
+                OperandMut::Tensor(y.part(y.layout), element)
+            }
+            TargetKind::Whole(OperandMut::Cache(slots)) => OperandMut::Cache(slots.reborrow()),
+        }
+    }
+
+    pub(super) fn heads(&mut self) -> Result<OperandHeads, Error> {
         match self {
             TargetKind::Whole(operand) => Ok(OperandHeads::written(operand)),
             TargetKind::Parts(parts) => {
@@ -209,31 +253,39 @@ impl TargetKind<'_> {
 }
 
 impl OperandHeads {
-    fn read(operand: &Operand<'_>) -> Self {
+    pub(super) fn read(operand: &Operand<'_>) -> Self {
         match operand {
-            Operand::Tensor(x, _) => OperandHeads::of_tensor(x.layout),
+            Operand::Tensor(x, element) => OperandHeads::of_tensor(x.layout, element),
             Operand::Cache(cache, slots) => OperandHeads {
                 shape: cache.stored().shape(slots.len()),
-                in_slots: true,
+                element: None,
+                mixed: false,
             },
         }
     }
 
-    fn written(operand: &OperandMut<'_>) -> Self {
+    pub(super) fn written(operand: &OperandMut<'_>) -> Self {
         match operand {
-            OperandMut::Tensor(y, _) => OperandHeads::of_tensor(y.layout),
+            OperandMut::Tensor(y, element) => OperandHeads::of_tensor(y.layout, element),
             OperandMut::Cache(slots) => OperandHeads {
                 shape: slots.stored.shape(slots.slots.len()),
-                in_slots: true,
+                element: None,
+                mixed: false,
             },
         }
     }
 
-    fn of_tensor(layout: &Layout) -> Self {
+    fn of_tensor(layout: &Layout, element: &'static OutOfPlaceKernels) -> Self {
         OperandHeads {
             shape: layout.shape(),
-            in_slots: false,
+            element: Some(element),
+            mixed: false,
         }
+    }
+
+    /// Returns true for slots of a cache.
+    pub(super) fn in_slots(&self) -> bool {
+        self.element.is_none()
     }
 
     /// Returns the heads of all parts, which differ in their channels alone.
@@ -265,20 +317,25 @@ impl OperandHeads {
                 }
             }
             whole.head_dim = whole.head_dim.saturating_add(part.shape.head_dim);
+            heads.mixed |= match (heads.element, part.element) {
+                (Some(first), Some(element)) => !first.is(element),
+                (None, None) => false,
+                _ => true,
+            };
         }
         Ok(heads)
     }
 
     /// Checks the heads of a source against those of its target.
-    fn check_same(self, target: OperandHeads) -> Result<(), Error> {
+    pub(super) fn check_same(self, target: OperandHeads) -> Result<(), Error> {
         let (x, y) = (self.shape, target.shape);
-        if !self.in_slots && !target.in_slots {
+        if !self.in_slots() && !target.in_slots() {
             return x.check_same(y);
         }
         if (x.heads, x.head_dim) == (y.heads, y.head_dim) {
             return Ok(());
         }
-        let (tensor, cache) = match target.in_slots {
+        let (tensor, cache) = match target.in_slots() {
             true => (x, y),
             false => (y, x),
         };

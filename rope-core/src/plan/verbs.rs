@@ -150,7 +150,8 @@ impl<S: Stages> Rope<S> {
     /// repeated after it.
     ///
     /// Both operands may have heads in parts, side by side: an array of tensors, or a cache of parts
-    /// ([`CachePartsMut`](crate::cache::CachePartsMut)). The channels that rotate are in one part.
+    /// ([`CachePartsMut`](crate::cache::CachePartsMut)). The channels that rotate are in one part, unless the plan has
+    /// stages: these run on whole heads, in the order of all other calls.
     ///
     /// # Errors
     ///
@@ -172,7 +173,9 @@ impl<S: Stages> Rope<S> {
     ///
     /// For parts: [`CacheError::PartDivided`](crate::error::CacheError::PartDivided) if the operands divide a head at
     /// other channels, or one that rotates; [`ShapeError::Part`](crate::error::ShapeError::Part) for tensors of
-    /// other shapes; [`PlanError::StagesInParts`](crate::error::PlanError::StagesInParts) for a plan with a stage.
+    /// other shapes. For a plan with a stage: [`PlanError::StagesInParts`](crate::error::PlanError::StagesInParts) for
+    /// parts with scales by channel, and [`PlanError::PartsOnStack`](crate::error::PlanError::PartsOnStack) if all
+    /// heads of a token have more than 4096 channels.
     ///
     /// The target is untouched then.
     #[doc(alias(

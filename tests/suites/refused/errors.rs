@@ -62,7 +62,8 @@ errors! {
     hadamard_block { block: usize } = Error::Plan, PlanError::HadamardBlock;
     hadamard_head { block: usize, head_dim: usize } = Error::Plan, PlanError::HadamardHead;
     pairing_changes { input: Pairing, output: Pairing } = Error::Plan, PlanError::PairingChangesInPlace;
-    stages_in_parts {} = Error::Plan, PlanError::StagesInParts;
+    stages_in_parts { reason: &'static str } = Error::Plan, PlanError::StagesInParts;
+    parts_on_stack { channels: usize } = Error::Plan, PlanError::PartsOnStack;
     weight_missing { needed: usize } = Error::Plan, PlanError::WeightMissing;
     weight_unused { given: usize } = Error::Plan, PlanError::WeightUnused;
 

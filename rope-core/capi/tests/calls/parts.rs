@@ -106,6 +106,59 @@ fn one_memory() {
     }
 }
 
+/// Writes the stages of whole heads, checked and prepared, from one tensor and from parts.
+#[test]
+fn stages() {
+    let x = values::<f32>(TOKENS * HEAD);
+    let columns = |channels: core::ops::Range<usize>| -> Vec<f32> {
+        let heads = x.chunks(HEAD);
+        heads
+            .flat_map(|head| head[channels.clone()].to_vec())
+            .collect()
+    };
+    let (latent, key) = (columns(0..LATENT), columns(LATENT..HEAD));
+    let (made, at) = (Owned::new(KEY), rope_positions_range(5, TOKENS));
+    let angles = rope_angles_at(made.0, &at);
+    let norm = norm(rope_norm_formula::Llama4);
+    let plain = with!(plan(rope_pairing::Half); first_channel = LATENT);
+    let normed = with!(plain; norm = &raw const norm);
+    let keys = view(&key, [1, TOKENS, 1, KEY]);
+    let mut whole = [0.0_f32; TOKENS * HEAD];
+    let target = tensor(&mut whole, [1, TOKENS, 1, HEAD]);
+    let source = view(&x, [1, TOKENS, 1, HEAD]);
+    ok!(rope_rotate_into(&normed, &source, &target, &angles));
+    let mut expected = BEFORE;
+    let (parts, slots) = (record(&mut expected), range(1, TOKENS));
+    let second = in_slots(&parts[1], null());
+    let target = with_part(in_slots(&parts[0], &slots), &second);
+    ok!(rope_apply_into(
+        &plain,
+        &view(&whole, [1, TOKENS, 1, HEAD]),
+        &target
+    ));
+    for source in [
+        source,
+        with_part(view(&latent, [1, TOKENS, 1, LATENT]), &keys),
+    ] {
+        for prepared in [false, true] {
+            let mut memory = BEFORE;
+            let parts = record(&mut memory);
+            let second = in_slots(&parts[1], null());
+            let target = with_part(in_slots(&parts[0], &slots), &second);
+            if prepared {
+                let mut call = zero::<rope_call>();
+                ok!(
+                    rope_prepare_into(&normed, &source, &target, &angles, &mut call),
+                    rope_call_run(&call)
+                );
+            } else {
+                ok!(rope_rotate_into(&normed, &source, &target, &angles));
+            }
+            assert_eq!(memory, expected, "prepared {prepared}");
+        }
+    }
+}
+
 #[test]
 fn two_memories() {
     let x = values::<f32>(TOKENS * HEAD);

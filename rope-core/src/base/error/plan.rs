@@ -1,6 +1,6 @@
 //! Plans and their stages.
 
-use crate::base::limits::MOST_CHANNELS;
+use crate::base::limits::{MOST_CHANNELS, MOST_PARTS};
 use crate::{Backend, Pairing};
 
 errors! {
@@ -62,10 +62,21 @@ errors! {
     /// A rotation of keys that stay in a cache: the plan has a norm, which cached keys have already.
     NormInCache: Operation =>
         "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
-    /// A call on parts of heads: the plan has a norm, a scale or a transform, which work on whole heads.
-    StagesInParts: Operation =>
-        "the plan has a norm, a scale or a transform, which need whole heads, and an operand has them in parts; run \
-         these stages on a tensor first, and write the parts by a plan without them",
+    /// A call on parts of heads whose plan has a norm, a scale or a transform: the parts cannot become whole heads.
+    StagesInParts {
+        /// What prevents it.
+        reason: &'static str,
+    }: Operation =>
+        "the plan has a norm, a scale or a transform, which need whole heads, but {reason}; run these stages on a \
+         tensor first, and write the parts by a plan without them",
+    /// A call on parts of heads whose plan has a norm, a scale or a transform: the heads of a token, which such a call
+    /// holds on the stack, are too many.
+    PartsOnStack {
+        /// Channels of all heads of a token.
+        channels: usize,
+    }: Shape =>
+        "heads * head_dim is {channels}; it must be at most {MOST_PARTS} in a call on parts by a plan with a norm, a \
+         scale or a transform; run these stages on a tensor first, and write the parts by a plan without them",
     /// [`Hadamard`](crate::stages::Hadamard): a block that is no power of two, or too short or long.
     HadamardBlock {
         /// Channels of the block.

@@ -40,8 +40,8 @@ pub struct CacheParts<'a, const N: usize> {
 /// other parts as values, and a context shift leaves their bits as they are.
 ///
 /// The other operand is one tensor of all channels, an array of tensors with those of some parts each, or a cache of
-/// the same parts. All parts are checked before the first is written. Plans have no norm, scale or transform: such
-/// stages work on whole heads.
+/// the same parts. All parts are checked before the first is written. The stages of a plan run on whole heads, whose
+/// parts are then written; a transformed shift encodes all parts again.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
