@@ -52,12 +52,12 @@ impl Recipe<'_> {
         let [new, init] = &mut handles;
         // SAFETY: the structs lead to memory of the stated sizes.
         let statuses = unsafe {
-            match self {
-                &Recipe::Base(ref axes, base, ref scaling) => [
+            match *self {
+                Recipe::Base(ref axes, base, ref scaling) => [
                     rope_frequencies_new(axes, base, scaling, new),
                     rope_frequencies_init(at, size, axes, base, scaling, init),
                 ],
-                &Recipe::Singles(ref axes, list, factor) => {
+                Recipe::Singles(ref axes, list, factor) => {
                     let (list, count, of) = (list.as_ptr().cast(), list.len(), rope_number::F32);
                     inverse(
                         axes,
@@ -67,7 +67,7 @@ impl Recipe<'_> {
                         [new, init],
                     )
                 }
-                &Recipe::Doubles(ref axes, list, factor) => {
+                Recipe::Doubles(ref axes, list, factor) => {
                     let (list, count, of) = (list.as_ptr().cast(), list.len(), rope_number::F64);
                     inverse(
                         axes,
@@ -77,7 +77,7 @@ impl Recipe<'_> {
                         [new, init],
                     )
                 }
-                &Recipe::Mixed(ref inverse, factor, angle) => {
+                Recipe::Mixed(ref inverse, factor, angle) => {
                     let angle = mixed_angle(angle);
                     [
                         rope_mixed_frequencies_new(inverse, factor, angle, new),
