@@ -13,6 +13,7 @@
 //! | [`head_groups`] | the C API, which finds the kind of rows at run time |
 //! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
+//! | [`Are`], [`Count`] | the C API, rope-models and the adapters, whose messages count things |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
 //! | [`Renamed`] | the C API and rope-torch, whose messages name their own functions |
 
@@ -28,7 +29,7 @@ pub use crate::plan::{
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{AnyRows, Backend, Error, Layout, Output, Pairing, Rows, Shape, TensorMut};
 
-pub use crate::base::error::NAMES as ERRORS;
+pub use crate::base::error::{Are, Count, NAMES as ERRORS};
 
 /// A message in which every Rust name is replaced by that of another language.
 #[derive(Clone, Copy, Debug)]

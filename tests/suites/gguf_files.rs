@@ -460,11 +460,11 @@ fn tensors_that_cannot_be_factors_are_refused() {
         bytes
     };
     for (dimensions, kind, is) in [
-        (&[32][..], 1, "32 entries of type 1 in 1 dimensions"),
+        (&[32][..], 1, "32 entries of type 1 in 1 dimension"),
         (&[32, 1], 0, "32 entries of type 0 in 2 dimensions"),
-        (&[], 0, "1 entries of type 0 in 0 dimensions"),
-        (&[0], 0, "0 entries of type 0 in 1 dimensions"),
-        (&[1 << 17], 0, "131072 entries of type 0 in 1 dimensions"),
+        (&[], 0, "1 entry of type 0 in 0 dimensions"),
+        (&[0], 0, "0 entries of type 0 in 1 dimension"),
+        (&[1 << 17], 0, "131072 entries of type 0 in 1 dimension"),
         (
             &[u64::MAX, 2],
             0,

@@ -6,7 +6,7 @@
 use core::fmt;
 
 use rope_core::Error;
-use rope_core::internals::Renamed;
+use rope_core::internals::{Count, Renamed};
 
 use crate::dialect::NAMES;
 
@@ -158,8 +158,9 @@ impl fmt::Display for Failure {
             ),
             Failure::Length { name, len } => write!(
                 f,
-                "{name} has {len} elements, more than the address space holds from its address on; give the number \
-                 that its memory has"
+                "{name} has {}, more than the address space holds from its address on; give the number \
+                 that its memory has",
+                Count(len, "elements")
             ),
             Failure::UnknownValue {
                 what,
@@ -174,8 +175,8 @@ impl fmt::Display for Failure {
                 required,
             } => write!(
                 f,
-                "{written} is written and overlaps {other}, in {bytes} {} from byte {at} of {written}; {required}",
-                if bytes == 1 { "byte" } else { "bytes" }
+                "{written} is written and overlaps {other}, in {} from byte {at} of {written}; {required}",
+                Count(bytes, "bytes")
             ),
             Failure::Handle { name, required } => write!(f, "{name} is not a handle {required}"),
             #[cfg(feature = "std")]
@@ -225,10 +226,11 @@ impl fmt::Display for Failure {
                 "angles.frequencies is given; this call takes rows, which rope_rows_fill makes",
             ),
             Failure::PositionRange { first, count } => {
+                let (positions, most) = (Count(count, "positions"), i64::MAX);
+                let exceed = if count == 1 { "exceeds" } else { "exceed" };
                 write!(
                     f,
-                    "{count} positions from {first} on exceed the largest position, {}; begin lower, or give fewer",
-                    i64::MAX
+                    "{positions} from {first} on {exceed} the largest position, {most}; begin lower, or give fewer"
                 )
             }
         }

@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use self::count::{Are, Count};
+pub use self::count::{Are, Count};
 use crate::Shape;
 
 #[macro_use]

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use burn_core::tensor::{DType, Device};
+use rope_core::internals::Count;
 
 /// The reason why a call was refused. Nothing was rotated then.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,7 +130,11 @@ impl fmt::Display for Error {
             }
             Error::RowsType { dtype } => write!(f, "cos and sin are {dtype:?}, but have to be F32"),
             Error::Sequences { rows, sequences } => {
-                write!(f, "{rows} rows is not a multiple of {sequences} sequences")
+                write!(
+                    f,
+                    "the number of rows is {rows}, which is not a multiple of {}",
+                    Count(*sequences, "sequences")
+                )
             }
             Error::PositionsShape { dims, axes: 1 } => {
                 write!(
@@ -143,7 +148,8 @@ impl fmt::Display for Error {
             ),
             Error::Dimensions { dimensions } => write!(
                 f,
-                "a tensor of {dimensions} dimensions has no tokens; it needs at least 2: [.., tokens, head_dim]"
+                "a tensor of {} has no tokens; it needs at least 2: [.., tokens, head_dim]",
+                Count(*dimensions, "dimensions")
             ),
             Error::TensorType { dtype } => write!(
                 f,

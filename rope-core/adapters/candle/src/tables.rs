@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use candle_core::{CpuStorage, Layout, Result, Tensor, bail};
+use rope_core::internals::Count;
 use rope_core::{Rows, Strides};
 
 use crate::tensor::{Order, from_offset, on_cpu, refused, with_elements};
@@ -23,10 +24,12 @@ pub(crate) fn check(xs: &Tensor, cos: &Tensor, sin: &Tensor, order: Order) -> Re
             ),
         };
         if rows < tokens {
-            bail!("{name} has {rows} rows, and xs has {tokens} tokens");
+            let (rows, tokens) = (Count(rows, "rows"), Count(tokens, "tokens"));
+            bail!("{name} has {rows}, and xs has {tokens}");
         }
         if pairs * 2 != head_dim {
-            bail!("{name} has {pairs} values in a row, and xs has {head_dim} channels in a head");
+            let (values, channels) = (Count(pairs, "values"), Count(head_dim, "channels"));
+            bail!("{name} has {values} in a row, and xs has {channels} in a head");
         }
         let (own, element) = (table.dtype(), xs.dtype());
         if own != element && own != candle_core::DType::F32 {

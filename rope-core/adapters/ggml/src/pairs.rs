@@ -2,6 +2,7 @@
 
 use llama_cpp_sys_2 as c;
 use rope_core::Pairing;
+use rope_core::internals::{Are, Count};
 
 // Macros in ggml.h.
 const NORMAL: i32 = 0;
@@ -74,16 +75,17 @@ impl Parameters {
             || end.is_none_or(|end| end > head_dim)
         {
             return Err(format!(
-                "{} channels of {head_dim} rotate from channel {} on",
-                read.rotary_dim(),
+                "{} of {head_dim} {} to rotate from channel {} on",
+                Count(read.rotary_dim(), "channels"),
+                Are(read.rotary_dim()),
                 read.offset
             ));
         }
         if read.mode == VISION {
             if read.rotary_dim() != head_dim {
                 return Err(format!(
-                    "vision rotates {} channels of {head_dim}",
-                    read.rotary_dim()
+                    "vision rotates {} of {head_dim}",
+                    Count(read.rotary_dim(), "channels")
                 ));
             }
             // With other sections ggml does not begin each section at its first frequency.

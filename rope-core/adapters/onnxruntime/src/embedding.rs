@@ -1,6 +1,7 @@
 //! The two built-in operators, `com.microsoft::RotaryEmbedding` and `ai.onnx::RotaryEmbedding`: attributes and inputs
 //! to heads and rows.
 
+use rope_core::internals::Count;
 use rope_core::{Rope, Shape};
 
 use crate::attributes::{count, pairing};
@@ -96,8 +97,9 @@ impl Embedding {
         // Of rank 4 both operators have the heads from the shape alone.
         if heads.order == Order::TokensMajor && ![0, count].contains(&self.num_heads) {
             return Err(invalid(format!(
-                "num_heads is {}; the input {dims:?} has {count} heads",
-                self.num_heads
+                "num_heads is {}; the input {dims:?} has {}",
+                self.num_heads,
+                Count(count, "heads")
             )));
         }
         Ok(heads)
@@ -136,8 +138,8 @@ impl Embedding {
                 false => format!("{batch}, {tokens}"),
             };
             return Err(invalid(format!(
-                "cos_cache is {cos:?} and sin_cache is {sin:?}; both must be [{leading}, {pairs}], half of the \
-                 {rotary_dim} channels that rotate, which must be even"
+                "cos_cache is {cos:?} and sin_cache is {sin:?}; both must be [{leading}, {pairs}], half of \
+                 rotary_embedding_dim ({rotary_dim}), which must be even"
             )));
         }
         let (cos_values, sin_values) = (cos.slice::<E>()?, sin.slice::<E>()?);

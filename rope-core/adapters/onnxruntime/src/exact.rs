@@ -1,5 +1,6 @@
 //! `rope::Rotate` and `rope::NormRotate`: rotations by positions at exact angles, and the norm of the heads before it.
 
+use rope_core::internals::Count;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{Frequencies, Rope, Scaling, Shape};
 
@@ -67,8 +68,8 @@ impl Exact {
             }
             Some(inverse) if ![0, 2 * inverse.len()].contains(&rotary_dim) => {
                 return Err(invalid(format!(
-                    "inverse_frequencies has {} values; rotary_embedding_dim ({rotary_dim}) requires half as many",
-                    inverse.len()
+                    "inverse_frequencies has {}; rotary_embedding_dim ({rotary_dim}) requires half as many",
+                    Count(inverse.len(), "values")
                 )));
             }
             Some(inverse) => Frequencies::from_inverse(2 * inverse.len(), &inverse, factor)?,
@@ -114,7 +115,8 @@ impl Operator for Exact {
                     .and_then(|tokens| start.checked_add(tokens));
                 let end = end.ok_or_else(|| {
                     invalid(format!(
-                        "position_ids is [{start}]; with {tokens} tokens it is beyond int64"
+                        "position_ids is [{start}]; with {} it is beyond int64",
+                        Count(tokens, "tokens")
                     ))
                 })?;
                 self.frequencies.rows(start..end)?

@@ -3,6 +3,7 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use rope_core::error::RowsError;
+use rope_core::internals::Count;
 use rope_core::{Element, Rows};
 
 use crate::runtime::{Result, Scalar, invalid};
@@ -156,7 +157,8 @@ impl<E: Rotated> Tables<'_, E> {
             .filter(|start| end(start).is_some());
         start_row.ok_or_else(|| {
             invalid(format!(
-                "position_ids is [{start}] for {tokens} tokens; cos_cache has rows for positions 0..{}",
+                "position_ids is [{start}] for {}; cos_cache has rows for positions 0..{}",
+                Count(tokens, "tokens"),
                 self.rows
             ))
         })

@@ -267,7 +267,8 @@ class Refusals(Case):
             outside[1, 2] = bad
             self.assert_run_refused([f"{bad}", "40"], node, position_ids=outside)
         for start in (-1, 36, (1 << 63) - 1):
-            self.assert_run_refused([f"[{start}]", "0..40"], node, position_ids=np.array([start]))
+            self.assert_run_refused([f"[{start}] for 5 tokens;", "0..40"], node, position_ids=np.array([start]))
+        self.assert_run_refused(["[-1] for 1 token;"], node, x=x[:, :1], position_ids=np.array([-1]))
         self.assert_run_refused(["position_ids is [2, 4]", "[2, 5] or [1]"], node, position_ids=ids[:, :4])
         self.assert_run_refused(["position_ids is [3]"], node, position_ids=ids[0, :3])
         self.assert_run_refused(["sin_cache is [39, 8]"], node, sin=cos[:39])
@@ -276,7 +277,7 @@ class Refusals(Case):
         self.assert_run_refused(["the input is [2, 5]"], node, x=x[:, :, 0])
         four = self.node(rank=4)
         self.assert_run_refused(["both must be [positions, 8]"], four, cos=cos[:, :6], sin=cos[:, :6])
-        self.assert_run_refused(["16 channels"], four, cos=np.zeros((40, 0), np.float32), sin=np.zeros((40, 0), np.float32))
+        self.assert_run_refused(["half of rotary_embedding_dim (16)"], four, cos=np.zeros((40, 0), np.float32), sin=np.zeros((40, 0), np.float32))
         node.attributes |= {"num_heads": 5}
         self.assert_run_refused(["num_heads is 5", "3 heads"], node)
 

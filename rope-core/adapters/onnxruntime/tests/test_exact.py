@@ -80,7 +80,7 @@ class Exact(Case):
         for changes, words in (
             ({"rotary_embedding_dim": 0}, "rotary_embedding_dim is 0"),
             ({"inverse_frequencies": [1.0], "base": 10.0}, "exclude each other"),
-            ({"inverse_frequencies": [1.0]}, "requires half as many"),
+            ({"inverse_frequencies": [1.0]}, "has 1 value; rotary_embedding_dim (16) requires half as many"),
             ({"formula": "layer"}, "formula is 'layer'"),
             ({"epsilon": -1.0}, "epsilon is -1"),
             ({"base": 10}, "base has another type"),
@@ -93,7 +93,7 @@ class Exact(Case):
             self.assertIn(words, str(raised.exception))
         for changes, words in (
             ({"ids": np.zeros((2, 4), np.int64)}, "it must be [2, 5] or [1]"),
-            ({"ids": np.array([(1 << 63) - 2])}, "beyond int64"),
+            ({"ids": np.array([(1 << 63) - 2])}, "with 5 tokens it is beyond int64"),
             ({"weight": np.ones(8, F)}, "it must be [16]"),
             ({"x": np.ones((2, 5, 47), F)}, "multiple of num_heads (3)"),
         ):

@@ -135,9 +135,14 @@ impl Places {
             [first, rest @ ..] if axes > 1 && *first == axes && rest.len() == 2 => (true, rest),
             extents if extents.len() <= 2 => (false, extents),
             extents => {
+                let required = match axes {
+                    1 => String::new(),
+                    _ => format!(
+                        ", or [{axes}, batch, tokens] for a model whose positions have {axes} axes"
+                    ),
+                };
                 return Err(Failure::new(format!(
-                    "{name} is {extents:?}; it must be [tokens] or [batch, tokens], or [{axes}, batch, tokens] for a \
-                     model whose positions have {axes} axes"
+                    "{name} is {extents:?}; it must be [tokens] or [batch, tokens]{required}"
                 )));
             }
         };

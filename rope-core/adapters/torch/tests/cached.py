@@ -382,7 +382,7 @@ class Slots(unittest.TestCase):
             ("read_cache", "contiguous numbers", RuntimeError, dict(cache=bytes[..., :67], format="q8_0")),
             ("read_cache", "codes and blocks", RuntimeError, dict(format="e4m3")),
             ("read_cache", "scale", RuntimeError, dict(scale=0.5)),
-            ("read_cache", "a scale for", RuntimeError, dict(cache=bytes[..., :64], format="nvfp4")),
+            ("read_cache", "a scale for 16 channels", RuntimeError, dict(cache=bytes[..., :64], format="nvfp4")),
             ("read_cache", "no gradients", RuntimeError, dict(cos=cos.clone().requires_grad_())),
             ("read_cache", "slots is a list", TypeError, dict(slots=[1, 2, 3])),
             ("read_cache", "layout|element", RuntimeError, dict(out=torch.zeros(1, HEADS, 1, CHANNELS).expand(1, HEADS, 3, CHANNELS))),

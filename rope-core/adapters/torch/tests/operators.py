@@ -887,6 +887,8 @@ class RealPositions(unittest.TestCase):
         whole = torch.arange(3, 8)
         for dtype in (torch.float32, torch.float64):
             same(self, rotation.rotate(x, whole.to(dtype)), rotation.rotate(x, whole))
+        with self.assertRaisesRegex(RuntimeError, r"it must be \[tokens\] or \[batch, tokens\](?!,)"):
+            rotation.rows(whole[None, None])
         half = rotation.rotate(rotation.rotate(x, whole + 0.5), torch.full((5,), -0.5))
         self.assertLess((half - rotation.rotate(x, whole)).abs().max().item(), 2e-6)
         for bad in (float("nan"), float("inf")):

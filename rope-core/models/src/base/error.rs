@@ -5,6 +5,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
+use rope_core::internals::Count;
+
 /// The result of reading a file within this crate.
 pub(crate) type Result<T, E = Refusal> = core::result::Result<T, E>;
 
@@ -62,9 +64,9 @@ errors! { f =>
         let &(first, end) = window;
         write!(
             f,
-            "the tensor's heads have {given} {}; the model's have {head_dim}, of which {first}..{end} rotate: pass \
+            "the tensor's heads have {}; the model's have {head_dim}, of which {first}..{end} rotate: pass \
              whole heads, or those {} channels alone",
-            if *given == 1 { "channel" } else { "channels" },
+            Count(*given, "channels"),
             end - first
         )
     },

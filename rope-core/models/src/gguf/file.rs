@@ -188,9 +188,15 @@ impl Listed {
             (0, 1, Some(entries @ 1..=MOST_FACTORS)) => entries,
             (kind, dimensions, entries) => {
                 let entries = entries.unwrap_or(u64::MAX);
+                let entry = if entries == 1 { "entry" } else { "entries" };
+                let dimension = if dimensions == 1 {
+                    "dimension"
+                } else {
+                    "dimensions"
+                };
                 return Err(out_of_range(
                     name,
-                    format_args!("{entries} entries of type {kind} in {dimensions} dimensions"),
+                    format_args!("{entries} {entry} of type {kind} in {dimensions} {dimension}"),
                     "at most 65536 of type 0 (f32) in one dimension, or be passed to Gguf::with_freq_factors",
                 ));
             }

@@ -3,7 +3,8 @@
 use core::fmt;
 
 /// A number and its noun, given in the plural: `1 head`, `2 heads`.
-pub(super) struct Count(pub(super) usize, pub(super) &'static str);
+#[derive(Clone, Copy, Debug)]
+pub struct Count(pub usize, pub &'static str);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,7 +19,8 @@ impl fmt::Display for Count {
 }
 
 /// The verb of a number of things: `is` or `are`.
-pub(super) struct Are(pub(super) usize);
+#[derive(Clone, Copy, Debug)]
+pub struct Are(pub usize);
 
 impl fmt::Display for Are {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -55,7 +55,7 @@ fn rows_that_are_none() {
     );
     for sequences in [0, 2] {
         let rows = RotaryRows::at(&frequencies, 0..5, sequences, &device);
-        refused(rows, &["5 rows", &format!("{sequences} sequences")]);
+        refused(rows, &["rows is 5", &format!("{sequences} sequences")]);
     }
 }
 
@@ -96,7 +96,7 @@ fn tensors_that_do_not_fit_are_not_touched() {
     let one = Tensor::<1>::zeros([8], &device);
     refused(
         rotate(one, &rows.on(&device), Pairing::Half),
-        &["1 dimension", "at least 2"],
+        &["of 1 dimension has", "at least 2"],
     );
     assert_eq!(bits(&x), before);
 }
@@ -210,7 +210,7 @@ fn burns_signatures_panic_with_the_same_words() {
     );
     refused(
         encoding.apply_at(x.clone(), 0..5),
-        &["5 rows", "2 sequences"],
+        &["rows is 5", "2 sequences"],
     );
     refused(
         encoding.apply_at(x.clone(), 0..6),

@@ -42,6 +42,14 @@ fn tables_that_do_not_fit() {
     );
     says(rope(&x, &table(&[5]), &good), &["cos must be", "[5]"]);
     says(
+        rope(&x, &table(&[1, 4]), &good),
+        &["cos has 1 row, and xs has 5 tokens"],
+    );
+    says(
+        rope(&x, &table(&[5, 1]), &good),
+        &["cos has 1 value in a row"],
+    );
+    says(
         rope(&x, &good, &table(&[2, 5, 4])),
         &["[5, 4]", "[2, 5, 4]"],
     );

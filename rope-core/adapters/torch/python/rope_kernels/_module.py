@@ -27,7 +27,7 @@ class RotaryEmbedding(torch.nn.Module):
         self.rotation = config if isinstance(config, Rotation) else Rotation(config, **choices)
         if self.rotation.axes > 1 or self.rotation.has_real_positions:
             raise RuntimeError(
-                f"positions of this model have {self.rotation.axes} axes or are real; a table has integers of one: use "
+                "positions of this model have several axes or are real; a table has integers of one axis: use "
                 "Rotation.rotate"
             )
         if not isinstance(length, numbers.Integral) or length < 0:

@@ -4,6 +4,7 @@ use rope_core::cache::{
     Asymmetric, BlockFormat, CacheFormat, CacheMut, CacheShape, ChannelCodes, GroupCodes,
     HeadScales, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
+use rope_core::internals::Count;
 
 use super::place::{CacheMemory, CachePlace, strided, with_scales};
 use crate::shim::{Dtype, Failure, Result, Tensor};
@@ -90,10 +91,12 @@ impl Channels {
         let fits = last == width && head_dim.is_multiple_of(per_byte) && rows > numbers;
         if !fits || channel != 1 || of_row != width {
             return Err(Failure::new(format!(
-                "{} is {:?}; for heads of {head_dim} channels a block must be contiguous rows of {width} bytes: {numbers} \
-                 of numbers, and one for {tokens} of its slots",
+                "{} is {:?}; for heads of {} a block must be contiguous rows of {}: {numbers} of numbers, and one for \
+                 {tokens} of its slots",
                 cache.name(),
-                cache.sizes()
+                cache.sizes(),
+                Count(head_dim, "channels"),
+                Count(width, "bytes")
             )));
         }
         if cache.dtype() != Dtype::Uint8 {
@@ -302,7 +305,7 @@ impl RawFormat {
         let given = scale.sizes().get(3).copied().unwrap_or(0);
         let (count, channels, needed) = match groups.channels() {
             Some(channels) => {
-                let needed = format!("a scale for {channels} channels");
+                let needed = format!("a scale for {}", Count(channels, "channels"));
                 (head_dim / channels, channels, needed)
             }
             None => {
@@ -320,8 +323,10 @@ impl RawFormat {
         };
         if !head_dim.is_multiple_of(channels.max(1)) {
             return Err(Failure::new(format!(
-                "{name} has two numbers for each of {} parts, which {head_dim} channels have not",
-                count / 2
+                "{name} is {:?}, for parts of {}; heads of {} are no multiple of that",
+                scale.sizes(),
+                Count(channels, "channels"),
+                Count(head_dim, "channels")
             )));
         }
         if last != 1 && count > 1 {
@@ -405,10 +410,12 @@ impl RawFormat {
         let needed = head_dim / values * bytes;
         if width != needed || !head_dim.is_multiple_of(values) || (width > 1 && channel != 1) {
             return Err(Failure::new(format!(
-                "{} is {:?} with a stride of {channel} in the last dimension; for heads of {head_dim} channels it must \
-                 be {needed} contiguous numbers",
+                "{} is {:?} with a stride of {channel} in the last dimension; for heads of {} it must be {needed} contiguous \
+                 {}",
                 cache.name(),
                 cache.sizes(),
+                Count(head_dim, "channels"),
+                if needed == 1 { "number" } else { "numbers" }
             )));
         }
         for stride in &mut strides {
