@@ -79,7 +79,10 @@ pub(crate) fn main() -> Result<(), Error> {
     rope.rotate_into_each(
         &keys,
         &mut [
-            Output::cache(&mut CacheMut::new(&mut memory, pages)?, &slots, &rows[0]),
+            Output::new(
+                &mut CacheMut::new(&mut memory, pages)?.slots(&slots),
+                &rows[0],
+            ),
             Output::new(
                 &mut TensorMut::new(&mut now, [1, TOKENS, KV_HEADS, HEAD_DIM])?,
                 &rows[0],

@@ -276,9 +276,10 @@ fn rotated_shifted_copied_and_moved() {
         same(&one, &three, &format!("{doing}, rows made in the call"));
         let (mut cache, mut copy) = (on(&mut three, layout, format), vec![0.0; x.len()]);
         let mut copy = TensorMut::new(&mut copy, SHAPE).expect("a tensor");
+        let mut cached = cache.slots(&slots);
         let outputs = &mut [
             Output::new(&mut copy, &rows),
-            Output::cache(&mut cache, &slots, &rows),
+            Output::new(&mut cached, &rows),
         ];
         three_is_written(&rope, &x, SHAPE, outputs);
         same(&one, &three, &format!("{doing}, with another output"));
@@ -523,8 +524,9 @@ fn refused() {
                 expected,
                 "{name}"
             );
-            let mut outputs = [Output::cache(&mut cache, &slots, &shift)];
-            assert_eq!(rope.rotate_into_each(&k, &mut outputs), expected, "{name}");
+            let mut cached = cache.slots(&slots);
+            let outputs = &mut [Output::new(&mut cached, &shift)];
+            assert_eq!(rope.rotate_into_each(&k, outputs), expected, "{name}");
             let mut parts = CachePartsMut::of([cache]).expect("one part");
             assert_eq!(
                 rope.apply_into(&k, &mut parts.slots(&slots)),

@@ -1300,9 +1300,9 @@ fn verbs(source: &mut Source<'_>) {
         let x = Tensor::new(&x, extents)?;
         let mut y = TensorMut::new(&mut y, extents)?;
         let mut cache = of.cache_mut(source)?;
-        let slots = slots(source, &ids, &reals);
+        let mut slots = cache.slots(slots(source, &ids, &reals));
         let outputs = &mut [
-            Output::cache(&mut cache, slots, &rows),
+            Output::new(&mut slots, &rows),
             Output::head_groups(&mut y, &groups[..source.below(3)]),
         ];
         match source.once_in(2) {

@@ -134,9 +134,10 @@ fn everywhere<E: Number>(
     let (mut y, mut memory) = (vec![bf16::ZERO; x.len()], vec![bf16::ZERO; layout.end()]);
     let mut tensor = TensorMut::new(&mut y, shape).expect("valid");
     let mut cache = CacheMut::new(&mut memory, layout).expect("valid");
+    let mut cached = cache.slots(&slots);
     let outputs = &mut [
         Output::new(&mut tensor, angles),
-        Output::cache(&mut cache, &slots, angles),
+        Output::new(&mut cached, angles),
     ];
     plan.rotate_into_each(&source, outputs).expect("it fits");
     all.push(bytemuck::cast_slice(&y).to_vec());

@@ -81,19 +81,20 @@ fn parts_are_the_whole() {
                     &mut [
                         Output::new(&mut TensorMut::new(&mut y, to).expect("valid"), &own),
                         Output::new(&mut TensorMut::new(&mut z, from).expect("valid"), &shared),
-                        Output::cache(
+                        Output::new(
                             &mut CacheMut::coded(
                                 &mut codes,
                                 layout,
                                 CacheFormat::quantized(QuantFormat::E4m3, scale),
                             )
-                            .expect("valid"),
-                            &slots,
+                            .expect("valid")
+                            .slots(&slots),
                             &shared,
                         ),
-                        Output::cache(
-                            &mut CacheMut::new(&mut f16, layout).expect("valid"),
-                            &slots,
+                        Output::new(
+                            &mut CacheMut::new(&mut f16, layout)
+                                .expect("valid")
+                                .slots(&slots),
                             &own,
                         ),
                     ],
@@ -212,9 +213,10 @@ fn refusals() {
                     &mut TensorMut::new(&mut z, [1, 4, 4, 4]).expect("valid"),
                     rows_of_z,
                 ),
-                Output::cache(
-                    &mut CacheMut::new(&mut memory, layout).expect("valid"),
-                    slots,
+                Output::new(
+                    &mut CacheMut::new(&mut memory, layout)
+                        .expect("valid")
+                        .slots(slots),
                     last,
                 ),
             ],

@@ -217,10 +217,8 @@ fn groups_of_heads(heads: usize) {
                     CacheMut::coded(&mut memory, layout, format).expect("a cache that fits");
                 let mut y = vec![0.0_f32; tokens * heads * head_dim];
                 let mut y = TensorMut::new(&mut y, shape).expect("a tensor");
-                let outputs = &mut [
-                    Output::new(&mut y, &rows),
-                    Output::cache(&mut keys, 0..512, &rows),
-                ];
+                let mut cached = keys.slots(0..512);
+                let outputs = &mut [Output::new(&mut y, &rows), Output::new(&mut cached, &rows)];
                 rope.rotate_into_each(&x, outputs).expect("whole groups");
                 rope.rotate_into(&x, &mut keys.slots(&slots), &made)
                     .expect("whole groups");
@@ -441,10 +439,11 @@ fn every_operand() {
                             let of_groups =
                                 [rows.narrow(0..tokens), rows.narrow(TOKENS - tokens..TOKENS)];
                             let of_groups = of_groups.map(|rows| rows.expect("they are inside"));
+                            let mut cached = cache.slots(&slots);
                             let outputs = &mut [
                                 Output::new(&mut y, made),
                                 Output::head_groups(&mut z, &of_groups),
-                                Output::cache(cache, &slots, &rows),
+                                Output::new(&mut cached, &rows),
                             ];
                             plan.rotate_into_each(&from, outputs).expect("they fit");
                         });

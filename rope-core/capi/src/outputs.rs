@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use rope_core::cache::{CacheMut, Slots};
+use rope_core::cache::CacheMut;
 use rope_core::internals::{AnyTarget, head_groups};
 use rope_core::{AnyRows, FullRows, Output};
 
@@ -52,13 +52,6 @@ impl rope_output {
 
 /// The rows of a group of heads, and true if they are full-width.
 type GroupRows = (RowsRecord, bool);
-
-/// A target as rope-core takes it.
-#[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
-enum Writable<'a> {
-    Any(AnyTarget<'a>),
-    Cache(CacheMut<'a>, Slots<'a>),
-}
 
 /// Runs a plan from one tensor into several targets, tensors, caches and parts, each by rows of its own: a call of
 /// rope_rotate_into for each of the `count` outputs, which together read the source once, and once more for each target
@@ -133,24 +126,27 @@ pub unsafe extern "C" fn rope_rotate_into_each(
             rooms.resize_with(records.len(), PartsRoom::default);
             let mut pairs: Vec<Option<[AnyTarget<'_>; 2]>> = Vec::new();
             pairs.resize_with(records.len(), || None);
+            let mut caches: Vec<Option<CacheMut<'_>>> = Vec::new();
+            caches.resize_with(records.len(), || None);
             let mut targets = Vec::new();
-            for ((target, _), room) in records.iter().zip(rooms.iter_mut().zip(&mut pairs)) {
+            let rooms = rooms.iter_mut().zip(&mut pairs).zip(&mut caches);
+            for ((target, _), ((room, pair), cache)) in records.iter().zip(rooms) {
                 targets.push(match target {
-                    OperandRecord::Tensor(y) => Writable::Any(y.target()?),
+                    OperandRecord::Tensor(y) => y.target()?,
                     OperandRecord::Slots(y) => {
-                        Writable::Cache(y.cache.write()?, y.slots.slots()?.0)
+                        let cache = cache.insert(y.cache.write()?);
+                        AnyTarget::Slots(cache.slots(y.slots.slots()?.0))
                     }
-                    OperandRecord::Parts(y) => Writable::Any(y.target(room.0, room.1)?),
+                    OperandRecord::Parts(y) => y.target(room, pair)?,
                 });
             }
             let mut outputs = Vec::new();
             for (target, own) in targets.iter_mut().zip(&groups) {
                 outputs.push(match target {
-                    Writable::Any(AnyTarget::F32(y)) => head_groups(y, own),
-                    Writable::Any(AnyTarget::F16(y)) => head_groups(y, own),
-                    Writable::Any(AnyTarget::Bf16(y)) => head_groups(y, own),
-                    Writable::Any(y) => Output::new(y, &own[0]),
-                    Writable::Cache(cache, slots) => Output::cache(cache, *slots, &own[0]),
+                    AnyTarget::F32(y) => head_groups(y, own),
+                    AnyTarget::F16(y) => head_groups(y, own),
+                    AnyTarget::Bf16(y) => head_groups(y, own),
+                    y => Output::new(y, &own[0]),
                 });
             }
             let plan = plan.with_stages()?;

@@ -5,7 +5,6 @@ use super::Rope;
 use super::operand::{Angles, AnglesKind, SourceKind, Target, TargetKind};
 use super::parts::PartsCall;
 use crate::base::debug::debug;
-use crate::describe::cache::{CacheMut, CacheSlotsMut, IntoSlots};
 use crate::describe::tensor::Bytes;
 use crate::kernel::element::Element;
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -23,14 +22,15 @@ use crate::{AnyRows, Dimension, Error, Rows, Shape, TensorMut};
 /// let (mut y, mut memory) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 16 * 2 * 64]);
 /// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
 /// let mut cache = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let mut slots = cache.slots(4..7);
 ///
-/// // The keys are read once: for this step's attention, and for the cache's slots 4, 5 and 6.
-/// let outputs = &mut [Output::new(&mut y, &rows), Output::cache(&mut cache, 4..7, &rows)];
+/// // The keys are read once: for this step's attention, and for three slots of the cache.
+/// let outputs = &mut [Output::new(&mut y, &rows), Output::new(&mut slots, &rows)];
 /// Rope::new(Pairing::Half).rotate_into_each(&Tensor::new(&k, [1, 3, 2, 64])?, outputs)?;
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct Output<'a> {
-    target: OutputTarget<'a>,
+    target: TargetKind<'a>,
     angles: OutputAngles<'a>,
 }
 
@@ -63,17 +63,12 @@ impl<'a> OutputAngles<'a> {
     }
 }
 
-#[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
-enum OutputTarget<'a> {
-    Cache(CacheSlotsMut<'a>),
-    Any(TargetKind<'a>),
-}
-
 impl<'a> Output<'a> {
-    /// Creates an output to any target of [`Rope::rotate_into`]: a tensor, slots, or heads in parts.
+    /// Creates an output to any target of [`Rope::rotate_into`]: a tensor, the slots of a cache, or heads in parts.
+    #[doc(alias = "cache")]
     pub fn new(y: &'a mut impl Target, angles: &'a impl Angles) -> Self {
         Output {
-            target: OutputTarget::Any(y.target()),
+            target: y.target(),
             angles: OutputAngles::One(angles.angles()),
         }
     }
@@ -83,7 +78,7 @@ impl<'a> Output<'a> {
     /// tokens, 5 * heads, head_dim]` here.
     pub fn head_groups<E: Element>(y: &'a mut TensorMut<'_, E>, rows: &'a [Rows<'_>]) -> Self {
         Output {
-            target: OutputTarget::Any(y.target()),
+            target: y.target(),
             angles: OutputAngles::Groups(rows),
         }
     }
@@ -94,20 +89,8 @@ impl<'a> Output<'a> {
         rows: &'a [AnyRows<'_>],
     ) -> Self {
         Output {
-            target: OutputTarget::Any(y.target()),
+            target: y.target(),
             angles: OutputAngles::AnyGroups(rows, AnyRows::angles),
-        }
-    }
-
-    /// Creates an output to the slots of a cache, as in [`Rope::rotate_into`].
-    pub fn cache(
-        cache: &'a mut CacheMut<'_>,
-        slots: impl IntoSlots<'a>,
-        angles: &'a impl Angles,
-    ) -> Self {
-        Output {
-            target: OutputTarget::Cache(cache.slots(slots)),
-            angles: OutputAngles::One(angles.angles()),
         }
     }
 
@@ -121,20 +104,14 @@ impl<'a> Output<'a> {
     }
 
     pub(super) fn is_tensor(&self) -> bool {
-        matches!(
-            self.target,
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(..)))
-        )
+        matches!(self.target, TargetKind::Whole(OperandMut::Tensor(..)))
     }
 
     /// Returns true if the target is a cache with numbers by channel, whose groups a call writes whole.
     pub(super) fn is_grouped(&self) -> bool {
         match &self.target {
-            OutputTarget::Cache(slots) => slots.is_grouped(),
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Cache(slots))) => {
-                slots.stored.channels().is_some()
-            }
-            OutputTarget::Any(_) => false,
+            TargetKind::Whole(OperandMut::Cache(slots)) => slots.stored.channels().is_some(),
+            _ => false,
         }
     }
 
@@ -144,7 +121,7 @@ impl<'a> Output<'a> {
         x: Bytes<'c>,
         element: &'static OutOfPlaceKernels,
     ) -> Option<PartsCall<'c>> {
-        let OutputTarget::Any(TargetKind::Parts(parts)) = &mut self.target else {
+        let TargetKind::Parts(parts) = &mut self.target else {
             return None;
         };
         Some(PartsCall {
@@ -158,20 +135,19 @@ impl<'a> Output<'a> {
     /// Checks a whole target against the source tensor.
     pub(super) fn check(&self, shape: Shape) -> Result<(), Error> {
         match &self.target {
-            OutputTarget::Cache(slots) => slots.check(shape),
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, _))) => {
+            TargetKind::Whole(OperandMut::Tensor(y, _)) => {
                 let heads = shape.heads.saturating_mul(self.angles.groups());
                 Shape { heads, ..shape }.check_same(y.layout.shape())
             }
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Cache(slots))) => slots.check(shape),
-            OutputTarget::Any(TargetKind::Parts(_)) => Ok(()),
+            TargetKind::Whole(OperandMut::Cache(slots)) => slots.check(shape),
+            TargetKind::Parts(_) => Ok(()),
         }
     }
 
     /// Returns the bytes of a target tensor from its first element to its last.
     pub(super) fn tensor_bytes(&self) -> usize {
         match &self.target {
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, _))) => y.bytes.len(),
+            TargetKind::Whole(OperandMut::Tensor(y, _)) => y.bytes.len(),
             _ => 0,
         }
     }
@@ -184,13 +160,10 @@ impl<'a> Output<'a> {
         visit: &mut dyn FnMut(Option<AnglesKind<'a>>, &mut OperandMut<'_>),
     ) {
         match &mut self.target {
-            OutputTarget::Cache(slots) => {
-                visit(self.angles.of(0), &mut OperandMut::Cache(slots.target()));
-            }
-            OutputTarget::Any(TargetKind::Whole(target @ OperandMut::Cache(_))) => {
+            TargetKind::Whole(target @ OperandMut::Cache(_)) => {
                 visit(self.angles.of(0), target);
             }
-            OutputTarget::Any(TargetKind::Whole(OperandMut::Tensor(y, element))) => {
+            TargetKind::Whole(OperandMut::Tensor(y, element)) => {
                 let heads = part.call.heads;
                 for group in 0..self.angles.groups() {
                     let own = group * heads..(group + 1) * heads;
@@ -199,7 +172,7 @@ impl<'a> Output<'a> {
                     visit(self.angles.of(group), target);
                 }
             }
-            OutputTarget::Any(TargetKind::Parts(_)) => {}
+            TargetKind::Parts(_) => {}
         }
     }
 }

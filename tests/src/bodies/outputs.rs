@@ -173,11 +173,13 @@ fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
                     kept.rows.with(|key_rows| {
                         in_coded.with_mut(|codes| {
                             coded.rows.with(|code_rows| {
+                                let mut keys = keys.slots(kept.slots.given());
+                                let mut codes = codes.slots(coded.slots.given());
                                 let mut all = [
                                     Some(Output::head_groups(&mut to_y, rows)),
                                     Some(Output::new(&mut to_z, second)),
-                                    Some(Output::cache(keys, kept.slots.given(), key_rows)),
-                                    Some(Output::cache(codes, coded.slots.given(), code_rows)),
+                                    Some(Output::new(&mut keys, key_rows)),
+                                    Some(Output::new(&mut codes, code_rows)),
                                 ];
                                 let mut given: Vec<Output<'_>> =
                                     order.iter().filter_map(|&at| all[at].take()).collect();

@@ -100,9 +100,9 @@ impl<'a> Operands<'a> {
             Write => rotate_into(plan, from, &mut cache(x, keys).slots(slots), rows),
             WriteEach => {
                 let (mut x, mut y) = (cache(x, keys), cache(y, second));
-                let x = Output::cache(&mut x, slots, rows);
-                let y = Output::cache(&mut y, slots, &NoRotation);
-                plan.rotate_into_each(from, &mut [x, y])
+                let (mut x, mut y) = (x.slots(slots), y.slots(slots));
+                let outputs = &mut [Output::new(&mut x, rows), Output::new(&mut y, &NoRotation)];
+                plan.rotate_into_each(from, outputs)
             }
             // Both, or neither.
             WriteKeysAndValues => {
