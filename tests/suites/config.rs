@@ -162,10 +162,10 @@ fn named_models_have_the_norms_of_their_code() {
                 "chameleon" => NormFormula::CHAMELEON,
                 other => panic!("{other}"),
             };
-            assert_eq!(found.norm.formula(), formula, "{line}");
-            assert_eq!(Ok(found.norm.eps()), words[1].parse(), "{line}");
-            assert_eq!(found.norm.reach() == NormReach::Token, has("row"), "{line}");
-            let after = found.norm.order() == StageOrder::AfterRotation;
+            assert_eq!(found.norm.formula, formula, "{line}");
+            assert_eq!(Ok(found.norm.eps), words[1].parse(), "{line}");
+            assert_eq!(found.norm.reach == NormReach::Token, has("row"), "{line}");
+            let after = found.norm.order == StageOrder::AfterRotation;
             assert_eq!(after, has("after"), "{line}");
             let weights = match (has("weightless"), has("per-head")) {
                 (true, _) => NormWeights::None,
@@ -212,11 +212,7 @@ fn layers_list_which_are_normed() {
         .unwrap();
     assert_eq!(chunked.weights, NormWeights::None);
     assert_eq!(
-        (
-            chunked.norm.formula(),
-            chunked.norm.eps(),
-            chunked.norm.order()
-        ),
+        (chunked.norm.formula, chunked.norm.eps, chunked.norm.order),
         (NormFormula::LLAMA4, 1e-5, StageOrder::AfterRotation)
     );
 

@@ -860,12 +860,12 @@ fn norm(
     };
     // The names of two formulas mean that both give the same results.
     let mut names = text(theirs, "formula").split('|');
-    let alike = names.all(|name| NORMS.contains(&(ours.norm.formula(), name)));
+    let alike = names.all(|name| NORMS.contains(&(ours.norm.formula, name)));
     let fields = serde_json::json!({
         "formula": theirs["formula"],
-        "eps": format!("{:08x}", ours.norm.eps().to_bits()),
-        "reach": match ours.norm.reach() { NormReach::Head => "head", _ => "row" },
-        "place": match ours.norm.order() { StageOrder::BeforeRotation => "before", _ => "after" },
+        "eps": format!("{:08x}", ours.norm.eps.to_bits()),
+        "reach": match ours.norm.reach { NormReach::Head => "head", _ => "row" },
+        "place": match ours.norm.order { StageOrder::BeforeRotation => "before", _ => "after" },
         "weights": match ours.weights {
             NormWeights::None => "none",
             NormWeights::Shared => "shared",
@@ -878,7 +878,7 @@ fn norm(
         true => Ok(()),
         false => Err(format!(
             "norm {:?}, {fields} for {theirs}",
-            ours.norm.formula()
+            ours.norm.formula
         )),
     })
 }

@@ -129,7 +129,7 @@ impl<E: Number + Bits> Heads<'_, E> {
     /// lists an exception.
     fn rotation_rounded_once(&self, tensor: &str) {
         let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
-        let from = match self.norm.order() {
+        let from = match self.norm.order {
             StageOrder::BeforeRotation => key("norm"),
             StageOrder::AfterRotation => key("in"),
         };
@@ -274,7 +274,7 @@ fn compared_on<E: Number + Bits>(
         there
     };
     let whole = heads.run(chain, x, true);
-    if norm.order() == StageOrder::BeforeRotation {
+    if norm.order == StageOrder::BeforeRotation {
         let normed = heads.run(chain, x, false);
         assert!(count(0, key("norm"), &normed));
         if E::NAME == "f32" {
@@ -398,7 +398,7 @@ fn special_rows<E: Number + Bits>() {
         };
         let n_freq: usize = value("n_freq").parse().expect("a number");
         assert_eq!(heads.cos.len(), tokens * n_freq, "{model}");
-        let before = norm.order() == StageOrder::BeforeRotation;
+        let before = norm.order == StageOrder::BeforeRotation;
         let (from, to) = match before {
             true => (heads.x.clone(), key("norm")),
             false => (file.bits(&key("rope")), key("out")),

@@ -66,7 +66,7 @@ fn weights_of_norms() {
         }
         // Explicitly, it is a norm without weights, also after weights were given.
         let without = norm.without_weight();
-        assert!(!without.formula().weighted);
+        assert!(!without.formula.weighted);
         for norm in [without, norm.with_weight(one).without_weight()] {
             let mut x = ONES.to_vec();
             let applied = rope().with_norm(norm).apply(&mut tensor(&mut x, SHAPE));

@@ -125,8 +125,8 @@ impl Model {
     ///     "num_hidden_layers": 36, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0
     /// }"#)?.model()?;
     /// let found = model.norm()?.expect("Qwen3 norms each head");
-    /// assert_eq!((found.norm.formula(), found.norm.eps()), (NormFormula::LLAMA, 1e-6));
-    /// assert_eq!((found.norm.reach(), found.norm.order()), (NormReach::Head, StageOrder::BeforeRotation));
+    /// assert_eq!((found.norm.formula, found.norm.eps), (NormFormula::LLAMA, 1e-6));
+    /// assert_eq!((found.norm.reach, found.norm.order), (NormReach::Head, StageOrder::BeforeRotation));
     ///
     /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
     /// assert_eq!(found.weights, NormWeights::Shared);

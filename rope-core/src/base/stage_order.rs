@@ -7,7 +7,7 @@
 /// use rope_core::stages::StageOrder;
 ///
 /// let norm = Norm::new(NormFormula::LLAMA4, 1e-6).with_order(StageOrder::AfterRotation);
-/// assert_eq!(norm.order(), StageOrder::AfterRotation);
+/// assert_eq!(norm.order, StageOrder::AfterRotation);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StageOrder {

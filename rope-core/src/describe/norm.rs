@@ -60,13 +60,18 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Norm<'a> {
-    pub(crate) formula: NormFormula,
-    pub(crate) eps: f32,
+    /// The formula.
+    pub formula: NormFormula,
+    /// The number added to the mean, in f32.
+    pub eps: f32,
     pub(crate) weight: Option<Weights<'a>>,
     pub(crate) bias: Option<Weights<'a>>,
-    pub(crate) reach: NormReach,
-    pub(crate) order: StageOrder,
-    pub(crate) sum: NormSum,
+    /// The channels that the norm covers.
+    pub reach: NormReach,
+    /// Before the rotation, or after it.
+    pub order: StageOrder,
+    /// The order of summation.
+    pub sum: NormSum,
     pub(crate) given: Option<GivenSums<'a>>,
 }
 
@@ -79,7 +84,7 @@ pub struct Norm<'a> {
 /// let weights = [1.0_f32; 128];
 /// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).with_weight(&weights);
 /// let gemma = Norm::new(NormFormula::GEMMA, 1e-6).with_weight(&weights); // 1 + w
-/// assert_eq!(gemma.formula(), NormFormula::GEMMA);
+/// assert_eq!(gemma.formula, NormFormula::GEMMA);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormFormula {
@@ -175,7 +180,7 @@ impl NormFormula {
 /// // OLMo 2: over all heads of a token, with a weight for each channel of each head.
 /// let weights = [1.0_f32; 32 * 128];
 /// let norm = Norm::new(NormFormula::OLMO2, 1e-6).with_weight(&weights).with_reach(NormReach::Token);
-/// assert_eq!(norm.reach(), NormReach::Token);
+/// assert_eq!(norm.reach, NormReach::Token);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormReach {
@@ -333,26 +338,6 @@ impl<'a> Norm<'a> {
             given: Some(GivenSums { sums, width }),
             ..self
         }
-    }
-
-    /// Returns the formula.
-    pub const fn formula(&self) -> NormFormula {
-        self.formula
-    }
-
-    /// Returns the number added to the mean.
-    pub const fn eps(&self) -> f32 {
-        self.eps
-    }
-
-    /// Returns the reach.
-    pub const fn reach(&self) -> NormReach {
-        self.reach
-    }
-
-    /// Returns the order.
-    pub const fn order(&self) -> StageOrder {
-        self.order
     }
 
     /// Checks the norm against a tensor of this many rows (tokens of all sequences), heads and channels.

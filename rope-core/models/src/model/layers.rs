@@ -64,7 +64,7 @@ impl Rotation {
     }
 
     /// Returns true if positions are coordinates in -1..1 (DINOv3): the frequencies count turns, and an integer is a
-    /// whole turn. [`Positions::real_token_major`](rope_core::Positions::real_token_major) passes such positions.
+    /// whole turn. [`Positions::token_major`](rope_core::Positions::token_major) passes such positions.
     pub fn has_real_positions(&self) -> bool {
         self.real_positions
     }
@@ -256,7 +256,7 @@ impl Layer<'_> {
     /// let layers = model.layers()?;
     /// let last = layers.get(3).unwrap();
     /// assert_eq!(last.rotation, None);
-    /// assert_eq!(last.norm()?.unwrap().norm.formula(), NormFormula::LLAMA);
+    /// assert_eq!(last.norm()?.unwrap().norm.formula, NormFormula::LLAMA);
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
