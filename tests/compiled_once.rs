@@ -65,7 +65,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
     rope.rotate(x, &frequencies.rows(Positions::axis_major(&[1, 2, 3]))?)?;
     rope.rotate(
         x,
-        &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?,
+        &frequencies.rows(Positions::token_major(&[0.5, 2.0, 3.0]))?,
     )?;
     let frequencies = Frequencies::new_in(&mut blocks, 128, 1e4, &yarn)?;
     rope.rotate(x, &frequencies.at(&[3_u32, 4])?.rows_in(&mut storage)?)?;

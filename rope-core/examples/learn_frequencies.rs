@@ -116,7 +116,7 @@ impl Random {
         for (k, magnitude) in magnitudes.iter().enumerate() {
             // cos and sin by the crate: those of a platform's library differ.
             let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
-            let rows = unit.rows(Positions::real(&directions))?;
+            let rows = unit.rows(Positions::from(&directions))?;
             for head in 0..HEADS {
                 let Some(([cos], [sin])) = rows.row(head, 0) else {
                     continue;

@@ -126,9 +126,7 @@ pub use base::shape::{Dimension, Shape};
 pub use describe::frequencies::{
     Angle, Frequencies, Frequency, LongRope, Scaling, TokenAngles, Yarn,
 };
-pub use describe::ids::{
-    Coordinate, Coordinates, Id, Ids, Integers, IntoCoordinates, IntoIds, List,
-};
+pub use describe::ids::{Coordinates, Id, Ids, Integers, IntoIds, List, Number, Numbers};
 pub use describe::positions::{IntoPositions, Positions};
 pub use describe::rows::{AnyRows, FullRows, Rows};
 pub use describe::tensor::{IntoLayout, Layout, Strides, Tensor, TensorMut};

@@ -57,9 +57,8 @@ const CASES: &[Case] = cases! {
         "CacheParts: new of slots"
         "CachePartsMut: as_parts move_slots new new_with_scales of slots";
     lists:
-        "Positions: axis_major from packed packed_from real real_axis_major real_token_major token_major"
-        "Ids: from"
-        "Coordinates: from";
+        "Positions: axis_major from packed packed_from token_major"
+        "Ids: from";
     shards:
         "Shard: new packed tokens"
         "ShardTokens: is_empty iter len position";
@@ -95,7 +94,7 @@ const CASES: &[Case] = cases! {
         "Rope: apply apply_into from new prepare prepare_into rotate rotate_into rotate_into_each rotate_qk \
          sum_of_squares with_direction with_hadamard with_head_dim with_norm with_output_pairing with_parts \
          with_scale with_window without_rounding"
-        "Output: cache head_groups new"
+        "Output: head_groups new"
         "Call: run";
     backward:
         "Rope: angle_gradients backward backward_into channel_gradients cos_sin_gradients factor_gradients";
@@ -300,9 +299,9 @@ fn positions<'a>(source: &mut Source<'_>, ids: &'a [i64], reals: &'a [f64]) -> P
     let made = match source.below(10) {
         0 => return Positions::axis_major(ids),
         1 => return Positions::token_major(ids),
-        2 => return Positions::real(reals),
-        3 => return Positions::real_axis_major(reals),
-        4 => return Positions::real_token_major(reals),
+        2 => return Positions::from(reals),
+        3 => return Positions::axis_major(reals),
+        4 => return Positions::token_major(reals),
         5 => Positions::packed(ids),
         6 => Positions::packed_from(ids, ids),
         7 => return (first..first.saturating_add(source.below(5) as i64)).into(),
@@ -679,16 +678,20 @@ fn in_storage(angles: Result<TokenAngles<'_>, Error>, storage: &mut [f32]) {
 
 fn lists(source: &mut Source<'_>) {
     let (ids, reals) = (ids(source), reals(source));
-    let _ = (Ids::from(&ids), Coordinates::from(&reals));
+    let _ = Ids::from(&ids);
     let short: Vec<f32> = reals.iter().map(|&real| real as f32).collect();
+    let first = position(source);
     let axes = Axes::per_axis([1, 1]);
     let set = Frequencies::new(axes, 1e4, &Scaling::Default).expect("valid");
     for positions in [
+        Positions::axis_major(Coordinates::F64(&reals)),
+        Positions::axis_major(first..first.saturating_add(source.below(9) as i64)),
+        Positions::token_major(first..=first.saturating_add(source.below(9) as i64)),
         Positions::axis_major(&ids),
         Positions::token_major(&ids),
-        Positions::real(&short),
-        Positions::real_axis_major(&short),
-        Positions::real_token_major(&reals),
+        Positions::from(&short),
+        Positions::axis_major(&short),
+        Positions::token_major(&reals),
         Positions::packed(&ids).unwrap_or(Positions::from(0..2)),
         Positions::packed_from(&ids, &ids).unwrap_or(Positions::from(0..2)),
         positions(source, &ids, &reals),

@@ -551,11 +551,7 @@ fn reduced<E: Number + Bits>(passed: &Passed<'_, E>, mut angles: Vec<f64>, doing
     let coordinates: Vec<f64> = file.bits("positions_f64");
     let mut frequencies = vec![0.0; axes * row];
     gradients
-        .frequencies(
-            Positions::real_axis_major(&coordinates),
-            axes,
-            &mut frequencies,
-        )
+        .frequencies(Positions::axis_major(&coordinates), axes, &mut frequencies)
         .expect("a position for each row");
     same(&frequencies, &file.bits("dfreq_y_f64"), &doing);
     let rounded: Vec<f32> = frequencies.iter().map(|&sum| sum as f32).collect();
@@ -749,7 +745,7 @@ fn formulas_are_derivatives() {
         let angle_gradients = PairGradients::new(&mut dphi, [1, 1, pairs]).expect("a row");
         let mut df = vec![0.0; axes * pairs];
         angle_gradients
-            .frequencies(Positions::real_axis_major(&positions), axes, &mut df)
+            .frequencies(Positions::axis_major(&positions), axes, &mut df)
             .expect("a position for each axis");
         let by_frequency = |index: usize, value: f64| {
             let mut changed = frequencies.clone();
@@ -1105,7 +1101,7 @@ fn refused_reductions_touch_nothing() {
     let error = Error::Positions(PositionsError::PerAxis { given: 3, axes: 2 });
     assert_eq!(frequencies(ragged, 2, 24), Err(error));
     let infinite = [0.0, f64::INFINITY];
-    let refusal = frequencies(Positions::real(&infinite), 1, 12);
+    let refusal = frequencies(Positions::from(&infinite), 1, 12);
     assert_eq!(
         refusal,
         Err(Error::Positions(PositionsError::Coordinate {

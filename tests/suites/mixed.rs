@@ -218,7 +218,7 @@ fn timm_rows_of_its_f32_angles() {
                 let frequencies = timm.frequencies(block).with_angle(MixedAngle::SummedF32);
                 let frequencies = frequencies.with_backend(backend).expect("available");
                 let values =
-                    values_of(&frequencies, Positions::real_axis_major(&at)).expect("coordinates");
+                    values_of(&frequencies, Positions::axis_major(&at)).expect("coordinates");
                 if block == file.decimal("block") {
                     let keys = ["cos_cr_of_angle", "sin_cr_of_angle"];
                     let sampled = timm.sampled(&values);
@@ -272,7 +272,7 @@ fn timm_rows_of_exact_sums() {
         let frequencies = timm.frequencies(timm.file.decimal("block"));
         let at = timm.at();
         for (backend, frequencies) in everywhere(&frequencies) {
-            let values = values_of(&frequencies, Positions::real_axis_major(&at));
+            let values = values_of(&frequencies, Positions::axis_major(&at));
             let sampled = timm.sampled(&values.expect("coordinates"));
             let keys = ["cos_cr_exact", "sin_cr_exact"];
             demand(&sampled, timm.pairs, &timm.file, keys, backend);
@@ -287,7 +287,7 @@ fn timm_queries() {
         let (file, at) = (&timm.file, timm.at());
         let frequencies = timm.frequencies(file.decimal("block"));
         let frequencies = frequencies.with_angle(MixedAngle::SummedF32);
-        let values = values_of(&frequencies, Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::axis_major(&at));
         let rows = timm.sampled(&values.expect("coordinates"));
         let (pairing, rotary_dim) = (Pairing::Interleaved, 2 * timm.pairs);
         rotated::<f32>(
@@ -357,7 +357,7 @@ fn grids() {
         // Integers and reals of the same value have the same rows.
         let frequencies = timm.frequencies(0);
         let values = values_of(&frequencies, Positions::axis_major(&*positions));
-        let of_reals = values_of(&frequencies, Positions::real_axis_major(&timm.at()));
+        let of_reals = values_of(&frequencies, Positions::axis_major(&timm.at()));
         alike(
             &values.expect("a grid"),
             &of_reals.expect("a grid"),
@@ -400,7 +400,7 @@ fn mochi() {
     });
     assert!(angles.eq(file.bits::<f64>("angle_f64_seq")));
     for (backend, frequencies) in everywhere(&frequencies) {
-        let values = values_of(&frequencies, Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::axis_major(&at));
         let values = values.expect("coordinates");
         demand(
             &values,
@@ -429,7 +429,7 @@ fn hdit() {
     let at: Vec<f32> = file.bits("positions_f32");
     let frequencies = mixed(&inverse, [2, heads, rotary_dim / 2]);
     for (backend, frequencies) in everywhere(&frequencies) {
-        let values = values_of(&frequencies, Positions::real_axis_major(&at));
+        let values = values_of(&frequencies, Positions::axis_major(&at));
         let values = values.expect("coordinates");
         demand(
             &values,
@@ -586,7 +586,7 @@ fn sums_are_correctly_rounded() {
                     .collect::<Vec<_>>(),
             ),
             (
-                Positions::real_token_major(&coordinates),
+                Positions::token_major(&coordinates),
                 coordinates.iter().map(|&at| Coordinate::Real(at)).collect(),
             ),
         ] {
@@ -647,7 +647,7 @@ fn one_axis_a_pair_is_axial() {
         let range = Positions::from(source.below(1000) as i64..1040);
         for positions in [
             Positions::axis_major(&ids),
-            Positions::real_axis_major(&coordinates),
+            Positions::axis_major(&coordinates),
             range,
         ]
         .into_iter()
@@ -766,7 +766,7 @@ fn positions_of_text_are_refused_on_several_axes() {
         (Positions::from(0..196), 196),
         (Positions::from(7), 1),
         (Positions::from(&ids), 196),
-        (Positions::real(&coordinates), 196),
+        (Positions::from(&coordinates), 196),
         (Positions::packed(&[0_u32, 4, 7]).expect("offsets"), 7),
     ] {
         let error = Error::Positions(PositionsError::PerAxis { given, axes: 2 });
@@ -879,7 +879,7 @@ fn refusals() {
             axes: 2
         }))
     );
-    let error = values_of(&two, Positions::real_token_major(&[1.0, f64::INFINITY]));
+    let error = values_of(&two, Positions::token_major(&[1.0, f64::INFINITY]));
     let expected = Error::Positions(PositionsError::Coordinate {
         index: 1,
         value: f64::INFINITY,

@@ -412,7 +412,7 @@ fn positions_of_dual_chunk_attention() {
     let twice = chunks
         .positions(DualChunkQuery::Succ, 0..3)
         .expect("one axis");
-    for positions in [several, Positions::real(&[0.5_f32]), twice] {
+    for positions in [several, Positions::from(&[0.5_f32]), twice] {
         let refused = chunks.positions(DualChunkQuery::Intra, positions).map(drop);
         assert_eq!(refused, Err(Error::Positions(PositionsError::DualChunk)));
     }

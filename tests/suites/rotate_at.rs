@@ -93,7 +93,7 @@ fn at<E: Number>(source: &mut Source<'_>) {
             all(source, Positions::axis_major(&ids));
             all(source, Positions::token_major(&ids));
             let reals: Vec<f32> = (0..axes * rows).map(|_| source.unit()).collect();
-            all(source, Positions::real_token_major(&reals[..]));
+            all(source, Positions::token_major(&reals[..]));
         }
     }
 }
@@ -254,7 +254,7 @@ fn rotate_at_refuses_and_writes_nothing() {
         Error::Positions(PositionsError::PerAxis { given: 7, axes: 2 })
     );
     let value = f64::INFINITY;
-    let error = refused(half, &vision, Positions::real(&[0.0, 0.0, value]), 64);
+    let error = refused(half, &vision, Positions::from(&[0.0, 0.0, value]), 64);
     assert_eq!(
         error,
         Error::Positions(PositionsError::Coordinate { index: 2, value })

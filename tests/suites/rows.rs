@@ -225,7 +225,7 @@ fn real_coordinates_on_a_midpoint() {
         let at = 2.0_f64.powi(exponent);
         for (backend, frequencies) in everywhere(&frequencies) {
             let rows = frequencies
-                .rows(Positions::real(&[at]))
+                .rows(Positions::from(&[at]))
                 .expect("it is finite");
             let (_, sin) = rows.row(0, 0).expect("one row");
             let near = [at, at * (1.0 + ulp)].map(|near| near as f32);
@@ -268,19 +268,19 @@ fn real_coordinates_are_correctly_rounded() {
             .collect();
         let singles: Vec<f32> = coordinates.iter().map(|&x| x as f32).collect();
         let mut positions = vec![
-            Positions::real_token_major(&coordinates[..]),
-            Positions::real_axis_major(&by_axis[..]),
+            Positions::token_major(&coordinates[..]),
+            Positions::axis_major(&by_axis[..]),
         ];
         if singles
             .iter()
             .zip(&coordinates)
             .all(|(&single, &x)| f64::from(single) == x)
         {
-            positions.push(Positions::real_token_major(&singles[..]));
+            positions.push(Positions::token_major(&singles[..]));
         }
         assert_eq!(positions.len(), if name == "dinov3_f32" { 3 } else { 2 });
         if frequencies.axes() == 1 {
-            positions.push(Positions::real(&coordinates[..]));
+            positions.push(Positions::from(&coordinates[..]));
         }
         let half = |function| -> Vec<u32> {
             let values = golden.bits::<f32>(&format!("{name}.{function}"));
@@ -364,7 +364,7 @@ fn same_bits_on_every_backend() {
         for positions in [
             Positions::token_major(&integers),
             Positions::from(&integers),
-            Positions::real_token_major(&reals[..]),
+            Positions::token_major(&reals[..]),
         ] {
             let scalar = frequencies.clone().with_backend(Backend::Scalar);
             let rows = scalar.and_then(|frequencies| frequencies.rows(positions));
@@ -616,7 +616,7 @@ fn negative_frequencies_turn_the_other_way() {
             let frequencies = Frequencies::from_inverse(40, inverse, 1.0);
             frequencies.expect("frequencies")
         });
-        for positions in [Positions::from(&ids), Positions::real(&reals[..])] {
+        for positions in [Positions::from(&ids), Positions::from(&reals[..])] {
             let (there, back) = (there.rows(positions), back.rows(positions));
             let (there, back) = (there.expect("rows"), back.expect("rows"));
             for index in 0..5 {
@@ -790,7 +790,7 @@ fn whole_real_coordinates_are_positions() {
     let doubles = ids.map(|id| id as f64);
     for (backend, frequencies) in everywhere(&plain()) {
         let rows = frequencies
-            .rows(Positions::real(&doubles))
+            .rows(Positions::from(&doubles))
             .expect("coordinates");
         let expected = frequencies.rows(&ids).expect("ids");
         assert_eq!(bits(&rows), bits(&expected), "{backend}");
@@ -798,9 +798,9 @@ fn whole_real_coordinates_are_positions() {
     // The same coordinate on all axes.
     let vision = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).expect("frequencies");
     let (one, both) = ([0.25_f32, -0.75], [0.25_f32, 0.25, -0.75, -0.75]);
-    let one = vision.rows(Positions::real(&one)).expect("coordinates");
+    let one = vision.rows(Positions::from(&one)).expect("coordinates");
     let both = vision
-        .rows(Positions::real_token_major(&both))
+        .rows(Positions::token_major(&both))
         .expect("coordinates");
     assert_eq!(bits(&one), bits(&both));
 }
@@ -815,9 +815,9 @@ fn whole_turns_vanish_from_integer_positions_only() {
         (cos[0], sin[0])
     };
     assert_eq!(first(Positions::from(&[12_345_i64])), (1.0, 0.0));
-    assert_eq!(first(Positions::real(&[0.25])), (0.0, 1.0));
-    assert_eq!(first(Positions::real(&[-0.25])), (0.0, -1.0));
-    assert_eq!(first(Positions::real(&[1000.5_f32])), (-1.0, 0.0));
+    assert_eq!(first(Positions::from(&[0.25])), (0.0, 1.0));
+    assert_eq!(first(Positions::from(&[-0.25])), (0.0, -1.0));
+    assert_eq!(first(Positions::from(&[1000.5_f32])), (-1.0, 0.0));
 }
 
 #[test]
@@ -915,8 +915,8 @@ fn numbers_that_do_not_divide_among_the_axes_are_refused() {
     for positions in [
         Positions::axis_major(&[1_i32; 7]),
         Positions::token_major(&[1_u32; 7]),
-        Positions::real_axis_major(&[1.0_f32; 7]),
-        Positions::real_token_major(&[1.0_f64; 7]),
+        Positions::axis_major(&[1.0_f32; 7]),
+        Positions::token_major(&[1.0_f64; 7]),
     ] {
         refused(qwen.rows(positions), error, text);
         refused(qwen.at(positions), error, text);
@@ -937,24 +937,24 @@ fn coordinates_beyond_the_promise_are_refused() {
         let text = &*format!("coordinate 2 is {given}; {beyond}");
         let error = Error::Positions(PositionsError::Coordinate { index: 2, value });
         refused(
-            plain().rows(Positions::real(&[0.0, 1.0, value])),
+            plain().rows(Positions::from(&[0.0, 1.0, value])),
             error,
             text,
         );
         let singles = [0.0, 1.0, value as f32];
         if value.abs() < 1e300 || value.is_infinite() {
-            refused(plain().rows(Positions::real(&singles)), error, text);
+            refused(plain().rows(Positions::from(&singles)), error, text);
         }
     }
     // The integers of this size have the same rows.
-    let real = plain().rows(Positions::real(&[MOST - 1024.0, -MOST]));
+    let real = plain().rows(Positions::from(&[MOST - 1024.0, -MOST]));
     let real = real.expect("rows");
     let integers = plain().rows(&[i64::MAX - 1023, i64::MIN]).expect("rows");
     assert_eq!(real.row(0, 0), integers.row(0, 0));
     assert_eq!(real.row(1, 0), integers.row(1, 0));
-    assert!(plain().rows(Positions::real(&[MOST])).is_ok());
+    assert!(plain().rows(Positions::from(&[MOST])).is_ok());
     let nan = plain()
-        .rows(Positions::real(&[f32::NAN]))
+        .rows(Positions::from(&[f32::NAN]))
         .expect_err("a refusal");
     assert!(
         matches!(nan, Error::Positions(PositionsError::Coordinate { index: 0, value }) if value.is_nan())

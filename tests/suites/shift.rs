@@ -454,7 +454,7 @@ fn rows_that_no_shift_has() {
     let (new, old) = (frequencies(Axes::from(8)), frequencies(Axes::from(6)));
     let three = frequencies(Axes::mrope(8, [1, 1, 2]));
     let integers = || Positions::from(0..3);
-    let real = || Positions::real(&[1.5_f32, 2.0, 3.0]);
+    let real = || Positions::from(&[1.5_f32, 2.0, 3.0]);
     let four = || Positions::axis_major(&[0_i64; 4]);
     let many = || Positions::from(0..usize::MAX / 8);
     let of_real = Error::Positions(PositionsError::NotAnInteger { value: 1.5 });

@@ -260,7 +260,7 @@ fn positions_of_slots() {
 
     let beyond = error::page_position(2, 5, 0, 5);
     refused(written_to(Slots::sequences(3..6)), beyond);
-    let coordinates = Positions::real(&[0.5_f32; 6]);
+    let coordinates = Positions::from(&[0.5_f32; 6]);
     for slots in [
         Slots::sequences(coordinates),
         Slots::table(&table, [2, 1], coordinates),

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::shard::{Shard, ShardKind, ShardTokens};
-use rope_core::{Coordinates, Ids, Positions};
+use rope_core::{Coordinates, Ids, Numbers, Positions};
 
 use crate::failure::Failure;
 use crate::memory::{Out, Plain, Region, Span, SpanMut, plain, read};
@@ -157,10 +157,10 @@ pub(crate) unsafe fn ids<'a>(
     // SAFETY: the caller promises that `values` is null or has `count` numbers, which nobody writes during `'a`.
     unsafe {
         match number {
-            rope_number::I32 => list::<i32, _>(name, values, count),
-            rope_number::I64 => list::<i64, _>(name, values, count),
-            rope_number::U32 => list::<u32, _>(name, values, count),
-            rope_number::U64 => list::<u64, _>(name, values, count),
+            rope_number::I32 => list(name, values, count, Ids::I32),
+            rope_number::I64 => list(name, values, count, Ids::I64),
+            rope_number::U32 => list(name, values, count, Ids::U32),
+            rope_number::U64 => list(name, values, count, Ids::U64),
             rope_number::F32 | rope_number::F64 => Err(number.refused(INTEGERS)),
         }
     }
@@ -171,14 +171,15 @@ pub(crate) unsafe fn ids<'a>(
 /// # Safety
 ///
 /// As [`ids`].
-unsafe fn list<'a, T: Plain + 'a, L: From<&'a [T]>>(
+unsafe fn list<'a, T: Plain + 'a, L>(
     name: &'static str,
     values: *const c_void,
     count: usize,
+    listed: fn(&'a [T]) -> L,
 ) -> Result<(L, Region), Failure> {
     let span = Span::<T>::new(name, values.cast(), count)?;
     // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
-    Ok((L::from(unsafe { span.get() }), span.region()))
+    Ok((listed(unsafe { span.get() }), span.region()))
 }
 
 impl rope_positions {
@@ -218,29 +219,27 @@ impl rope_positions {
         // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
         unsafe {
             match number {
-                rope_number::F32 => self.real::<f32>(kind),
-                rope_number::F64 => self.real::<f64>(kind),
-                _ => {
+                _ if kind == rope_positions_kind::Packed => {
                     let (values, region) = ids("values", number, self.values, self.count)?;
-                    let positions = match kind {
-                        rope_positions_kind::AxisMajor => Positions::axis_major(values),
-                        rope_positions_kind::TokenMajor => Positions::token_major(values),
-                        rope_positions_kind::Packed if !self.starts.is_null() => {
-                            let count = self.count.saturating_sub(1);
-                            let (starts, other) = ids("starts", number, self.starts, count)?;
-                            return Ok((Positions::packed_from(values, starts)?, [region, other]));
-                        }
-                        rope_positions_kind::Packed => Positions::packed(values)?,
-                        _ => match values {
-                            Ids::I32(ids) => Positions::from(ids),
-                            Ids::I64(ids) => Positions::from(ids),
-                            Ids::U32(ids) => Positions::from(ids),
-                            Ids::U64(ids) => Positions::from(ids),
-                            _ => return Err(number.refused(INTEGERS)),
-                        },
-                    };
-                    Ok((positions, [region, none]))
+                    if self.starts.is_null() {
+                        return Ok((Positions::packed(values)?, [region, none]));
+                    }
+                    let count = self.count.saturating_sub(1);
+                    let (starts, other) = ids("starts", number, self.starts, count)?;
+                    Ok((Positions::packed_from(values, starts)?, [region, other]))
                 }
+                rope_number::F32 => Ok(ordered(
+                    kind,
+                    list("values", self.values, self.count, Coordinates::F32)?,
+                )),
+                rope_number::F64 => Ok(ordered(
+                    kind,
+                    list("values", self.values, self.count, Coordinates::F64)?,
+                )),
+                _ => Ok(ordered(
+                    kind,
+                    ids("values", number, self.values, self.count)?,
+                )),
             }
         }
     }
@@ -260,29 +259,19 @@ impl rope_positions {
         let (offsets, region) = unsafe { ids("values", number, self.values, self.count) }?;
         Ok((shard.packed(offsets)?, region))
     }
+}
 
-    /// # Safety
-    ///
-    /// As [`rope_positions::positions`].
-    unsafe fn real<'a, T: Plain + 'a>(
-        &self,
-        kind: rope_positions_kind,
-    ) -> Result<(Positions<'a>, [Region; 2]), Failure>
-    where
-        Coordinates<'a>: From<&'a [T]>,
-    {
-        let positions: fn(Coordinates<'a>) -> Positions<'a> = match kind {
-            rope_positions_kind::PerToken => Positions::real,
-            rope_positions_kind::AxisMajor => Positions::real_axis_major,
-            rope_positions_kind::TokenMajor => Positions::real_token_major,
-            _ => {
-                return Err(rope_number::from_c(self.number)?.refused(INTEGERS));
-            }
-        };
-        // SAFETY: the caller promises that each pointer is null or has its list, which nobody writes during `'a`.
-        let (values, region) = unsafe { list::<T, _>("values", self.values, self.count) }?;
-        Ok((positions(values), [region, Region::bytes("starts", 0, 0)]))
-    }
+/// The positions of a list, and the bytes that it takes.
+fn ordered<'a>(
+    kind: rope_positions_kind,
+    (values, region): (impl Numbers<'a>, Region),
+) -> (Positions<'a>, [Region; 2]) {
+    let positions = match kind {
+        rope_positions_kind::AxisMajor => Positions::axis_major(values),
+        rope_positions_kind::TokenMajor => Positions::token_major(values),
+        _ => Positions::from(values),
+    };
+    (positions, [region, Region::bytes("starts", 0, 0)])
 }
 
 /// `count` positions from `first` on.

@@ -14,7 +14,7 @@ pub enum GridIndexing {
 impl GridIndexing {
     /// Computes the positions of `[rows, columns]` patches, all on axis 0 and then all on axis 1, for
     /// [`Positions::axis_major`](rope_core::Positions::axis_major) or, with real numbers,
-    /// [`Positions::real_axis_major`](rope_core::Positions::real_axis_major). Patch `row * columns + column` is the
+    /// [`Positions::axis_major`](rope_core::Positions::axis_major). Patch `row * columns + column` is the
     /// token of that number. Uses and returns the first `2 * rows * columns` elements of the storage.
     ///
     /// ```

@@ -58,7 +58,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     for (k, magnitude) in magnitudes.iter().enumerate() {
         // A row per direction: its cos and sin times the magnitude, rounded once. All refusals have been checked.
         let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse)?;
-        let rows = unit.rows(Positions::real(&directions))?;
+        let rows = unit.rows(Positions::from(&directions))?;
         for head in 0..heads {
             if let Some(([cos], [sin])) = rows.row(head, 0) {
                 let at = head * pairs + k;

@@ -96,7 +96,7 @@ errors! {
         value: f64,
         /// The requirement.
         required: &'static str,
-    }: Value => |f| write!(f, "{name} is {}, but must be {required}", Number(value)),
+    }: Value => |f| write!(f, "{name} is {}, but must be {required}", Decimal(value)),
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
     /// makes no sense.
     ListEntry {
@@ -108,7 +108,7 @@ errors! {
         value: f64,
         /// The requirement.
         required: &'static str,
-    }: Value => |f| write!(f, "{name}[{index}] is {}, but must be {required}", Number(value)),
+    }: Value => |f| write!(f, "{name}[{index}] is {}, but must be {required}", Decimal(value)),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
     /// another length.
     Count {
@@ -143,9 +143,9 @@ errors! {
 }
 
 /// A number as one writes it: an integer without a fraction.
-struct Number(f64);
+struct Decimal(f64);
 
-impl fmt::Display for Number {
+impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             // What has more digits than an f64 is written with an exponent.

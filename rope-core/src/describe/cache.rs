@@ -435,17 +435,6 @@ impl CacheMut<'_> {
 }
 
 impl CacheSlotsMut<'_> {
-    /// Returns true if the cache has numbers by channel.
-    pub(crate) fn is_grouped(&self) -> bool {
-        self.stored.channels().is_some()
-    }
-
-    /// Checks that heads of this shape fit the cache, and that each token has a slot or is skipped.
-    pub(crate) fn check(&self, shape: Shape) -> Result<(), Error> {
-        let len = self.memory.len() / self.stored.size();
-        self.stored.check_written(shape, &self.slots, len)
-    }
-
     /// Borrows the slots as the target of one call.
     #[inline]
     pub(crate) fn target(&mut self) -> SlotsTarget<'_> {

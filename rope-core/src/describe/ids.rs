@@ -89,7 +89,7 @@ impl Ids<'_> {
     message = "`{Self}` is no integer of positions, slots and other ids",
     label = "ids are `i32`, `i64`, `u32`, `u64` or `usize`"
 )]
-pub trait Id: Copy + PartialOrd {
+pub trait Id: Number + PartialOrd {
     #[doc(hidden)]
     fn list(ids: &[Self]) -> Ids<'_>;
 
@@ -99,6 +99,11 @@ pub trait Id: Copy + PartialOrd {
 
 macro_rules! ids {
     ($($variant:ident $number:ty),*) => {$(
+        impl Number for $number {
+            fn listed(list: &[Self]) -> GivenNumbers<'_> {
+                GivenNumbers::Integers(GivenIntegers::Ids(Ids::$variant(list)))
+            }
+        }
         impl Id for $number {
             fn list(ids: &[Self]) -> Ids<'_> {
                 Ids::$variant(ids)
@@ -116,6 +121,17 @@ macro_rules! ids {
     )*};
 }
 ids!(I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
+
+macro_rules! integers {
+    ($([$($generics:tt)*] $integers:ty),*) => {$(
+        impl<'a, $($generics)*> Numbers<'a> for $integers {
+            fn numbers(self) -> GivenNumbers<'a> {
+                GivenNumbers::Integers(self.given())
+            }
+        }
+    )*};
+}
+integers!([] i32, [] i64, [] u32, [] u64, [] usize, [] Ids<'a>, [T: Id] Range<T>, [T: Id] RangeInclusive<T>);
 
 impl<'a, L: List<'a, Item: Id>> From<L> for Ids<'a> {
     fn from(list: L) -> Self {
@@ -200,7 +216,7 @@ lists!([] [T], [const N: usize] [T; N], #[cfg(feature = "alloc")] [] Vec<T>);
     message = "`{Self}` is no integer, range or list of integers",
     label = "integers are `i32`, `i64`, `u32`, `u64` or `usize`, and lists are given by reference"
 )]
-pub trait Integers<'a> {
+pub trait Integers<'a>: Numbers<'a> {
     #[doc(hidden)]
     fn given(self) -> GivenIntegers<'a>;
 }
@@ -252,36 +268,72 @@ impl<'a, T: Id> Integers<'a> for RangeInclusive<T> {
     }
 }
 
-impl<'a, L: List<'a, Item: Coordinate>> From<L> for Coordinates<'a> {
-    fn from(list: L) -> Self {
-        L::Item::list(list.slice())
+/// The numbers of tokens as a caller gives them: an integer, a range, or a list of integers or of real numbers. Sealed.
+///
+/// ```
+/// use rope_core::{Numbers, Positions};
+///
+/// fn on_both_axes<'a>(numbers: impl Numbers<'a>) -> Positions<'a> {
+///     Positions::axis_major(numbers)
+/// }
+/// let (ids, centers) = (on_both_axes(&[0, 1, 7, 7]), on_both_axes(&[-0.5_f32, 0.5, 0.5, 0.5]));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no integer, range or list of numbers",
+    label = "numbers are `i32`, `i64`, `u32`, `u64`, `usize`, `f32` or `f64`, and lists are given by reference"
+)]
+#[doc(alias("IntoCoordinates", "real"))]
+pub trait Numbers<'a> {
+    #[doc(hidden)]
+    fn numbers(self) -> GivenNumbers<'a>;
+}
+
+/// The value of [`Numbers`].
+#[derive(Clone, Copy, Debug)]
+pub enum GivenNumbers<'a> {
+    /// Integers.
+    Integers(GivenIntegers<'a>),
+    /// Real numbers.
+    Coordinates(Coordinates<'a>),
+}
+
+impl<'a> Numbers<'a> for Coordinates<'a> {
+    fn numbers(self) -> GivenNumbers<'a> {
+        GivenNumbers::Coordinates(self)
     }
 }
 
-/// A type of real-valued coordinates: `f32` or `f64`. Sealed.
+impl<'a, L: List<'a, Item: Number>> Numbers<'a> for L {
+    fn numbers(self) -> GivenNumbers<'a> {
+        L::Item::listed(self.slice())
+    }
+}
+
+/// A type of positions in the runtimes: that of an [`Id`], or `f32` or `f64` for real-valued coordinates. Sealed.
 ///
 /// ```
-/// use rope_core::{Coordinate, Positions};
+/// use rope_core::{Number, Positions};
 ///
-/// fn positions<T: Coordinate>(times: &[T]) -> Positions<'_> {
-///     Positions::real(times)
+/// fn positions<T: Number>(list: &[T]) -> Positions<'_> {
+///     list.into()
 /// }
-/// let (single, double) = (positions(&[0.5_f32]), positions(&[0.04_f64]));
+/// let (ids, times) = (positions(&[3_u32, 4]), positions(&[0.04_f64, 0.08]));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no type of coordinates",
-    label = "coordinates are `f32` or `f64`"
+    message = "`{Self}` is no number of positions",
+    label = "numbers are `i32`, `i64`, `u32`, `u64`, `usize`, `f32` or `f64`"
 )]
-pub trait Coordinate: Copy {
+#[doc(alias = "Coordinate")]
+pub trait Number: Copy {
     #[doc(hidden)]
-    fn list(values: &[Self]) -> Coordinates<'_>;
+    fn listed(list: &[Self]) -> GivenNumbers<'_>;
 }
 
 macro_rules! coordinates {
     ($($variant:ident $number:ty),*) => {$(
-        impl Coordinate for $number {
-            fn list(values: &[Self]) -> Coordinates<'_> {
-                Coordinates::$variant(values)
+        impl Number for $number {
+            fn listed(list: &[Self]) -> GivenNumbers<'_> {
+                GivenNumbers::Coordinates(Coordinates::$variant(list))
             }
         }
     )*};
@@ -292,11 +344,11 @@ coordinates!(F32 f32, F64 f64);
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::{Coordinates, Frequencies, Positions, Scaling};
+/// use rope_core::{Coordinates, Frequencies, Scaling};
 ///
 /// let times = [0.0_f64, 0.04, 0.08];
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
-/// let rows = frequencies.rows(Positions::real(Coordinates::F64(&times)))?;
+/// let rows = frequencies.rows(Coordinates::F64(&times))?; // or `&times`
 /// # }
 /// # Ok::<(), rope_core::Error>(())
 /// ```
@@ -308,28 +360,6 @@ pub enum Coordinates<'a> {
     /// Double precision.
     F64(&'a [f64]),
 }
-
-/// Conversion to [`Coordinates`], from a list by reference.
-///
-/// ```
-/// # #[cfg(feature = "alloc")] {
-/// use rope_core::{IntoCoordinates, Positions};
-///
-/// fn positions<'a>(times: impl IntoCoordinates<'a>) -> Positions<'a> {
-///     Positions::real(times)
-/// }
-/// let positions = [positions(&[0.04_f32, 0.08]), positions(&vec![0.04_f64, 0.08])];
-/// # };
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "coordinates cannot be made of `{Self}`",
-    label = "neither `Coordinates` nor a list by reference (`&[..]`, `&Vec`) of f32 or f64",
-    note = "integers are positions as they are: `&[..]`, or a range"
-)]
-pub trait IntoCoordinates<'a>: Into<Coordinates<'a>> {}
-
-#[diagnostic::do_not_recommend]
-impl<'a, T: Into<Coordinates<'a>>> IntoCoordinates<'a> for T {}
 
 /// Checks that offsets of sequences start at 0 and never fall.
 pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::base::error::check_count;
 use crate::describe::dual_chunk::{ChunkIds, DualChunk, DualChunkQuery};
 use crate::describe::ids::{
-    Coordinates, GivenIntegers, Ids, Integers, IntoCoordinates, IntoIds, check_offsets, sequence_of,
+    Coordinates, GivenIntegers, GivenNumbers, Ids, IntoIds, Numbers, check_offsets, sequence_of,
 };
 use crate::describe::shard::ShardTokens;
 use crate::error::PositionsError;
@@ -21,15 +21,16 @@ use crate::kernel::sincos::AxisPosition;
 /// let step = Positions::from(512);                              // one token
 /// let steps = Positions::from(&[17_i64, 512, 90]);              // one id per token
 /// let back = Positions::from(-7);                               // negative: rotates back
+/// let times = Positions::from(&[0.0, 0.04, 0.08]);              // real-valued coordinates
 /// let image = Positions::axis_major(&[0_i32, 0, 1, 1, /* */ 0, 1, 0, 1]);   // rows, then columns, of a 2 x 2 image
 /// let packed = Positions::packed(&[0_u32, 5, 7])?;              // 0 1 2 3 4 | 0 1
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 ///
-/// An integer is one token; a range (`a..b` or `a..=b`) is consecutive tokens; a list of integers (a slice, an array or
-/// a `Vec`, by reference) has one id per token. The integers are `i32`, `i64`, `u32`, `u64` or `usize`. A range that
-/// ends before it starts has no tokens, as everywhere in Rust; a call with tokens refuses it by their number. Integers
-/// beyond `i64` wrap, as they do in the 64 bits of every other library.
+/// An integer is one token; a range (`a..b` or `a..=b`) is consecutive tokens; a list (a slice, an array or a `Vec`, by
+/// reference) has one number per token. Integers are `i32`, `i64`, `u32`, `u64` or `usize`; lists may also have real
+/// numbers, `f32` or `f64`. A range that ends before it starts has no tokens, as everywhere in Rust; a call with tokens
+/// refuses it by their number. Integers beyond `i64` wrap, as they do in the 64 bits of every other library.
 ///
 /// On several axes, one number per token applies to all of them: text among images. [`MixedFrequencies`] are for images
 /// alone, and refuse it.
@@ -56,9 +57,9 @@ pub struct Positions<'a>(PositionSource<'a>);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "positions cannot be made of `{Self}`",
-    label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
-    note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
-            `Positions::axis_major` or `Positions::token_major`"
+    label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of numbers",
+    note = "numbers are i32, i64, u32, u64, usize, f32 or f64; several axes go through `Positions::axis_major` or \
+            `Positions::token_major`"
 )]
 pub trait IntoPositions<'a>: Into<Positions<'a>> {}
 
@@ -74,8 +75,8 @@ const MOST_COORDINATE: f64 = (1_u64 << 63) as f64;
 enum PositionSource<'a> {
     /// One integer per token, the same on all axes, and the mapping to ids if tokens are numbered by chunks.
     Tokens(TokenPositions<'a>, Option<ChunkIds>),
-    /// One integer per axis and token.
-    PerAxis(Ids<'a>, AxisOrder),
+    /// One integer per axis and token: a range or a list.
+    PerAxis(TokenPositions<'a>, AxisOrder),
     /// Real numbers.
     Coordinates(Coordinates<'a>, AxisOrder),
 }
@@ -139,17 +140,28 @@ enum AxisOrder {
     TokenMajor,
 }
 
-/// One position per token. A count beyond `usize` saturates: no tensor has as many tokens either.
-impl<'a, I: Integers<'a>> From<I> for Positions<'a> {
-    fn from(integers: I) -> Self {
-        let tokens = match integers.given() {
+/// A count beyond `usize` saturates: no tensor has as many tokens either.
+impl<'a> From<GivenIntegers<'a>> for TokenPositions<'a> {
+    fn from(integers: GivenIntegers<'a>) -> Self {
+        match integers {
             GivenIntegers::Ids(ids) => TokenPositions::Ids(ids),
             GivenIntegers::Range { first, len } => TokenPositions::Range {
                 first: first as i64,
                 len: usize::try_from(len).unwrap_or(usize::MAX),
             },
-        };
-        Positions(PositionSource::Tokens(tokens, None))
+        }
+    }
+}
+
+/// One position per token.
+impl<'a, N: Numbers<'a>> From<N> for Positions<'a> {
+    fn from(numbers: N) -> Self {
+        Positions(match numbers.numbers() {
+            GivenNumbers::Integers(integers) => PositionSource::Tokens(integers.into(), None),
+            GivenNumbers::Coordinates(coordinates) => {
+                PositionSource::Coordinates(coordinates, AxisOrder::OneAxis)
+            }
+        })
     }
 }
 
@@ -161,15 +173,24 @@ impl<'a> From<ShardTokens<'a>> for Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// Creates ids on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`,
-    /// ggml).
-    pub fn axis_major(ids: impl IntoIds<'a>) -> Self {
-        Positions(PositionSource::PerAxis(ids.into(), AxisOrder::AxisMajor))
+    /// Creates positions on several axes: all tokens on axis 0, then all on axis 1 (Hugging Face's `[3, batch *
+    /// tokens]`, ggml).
+    #[doc(alias = "real_axis_major")]
+    pub fn axis_major(numbers: impl Numbers<'a>) -> Self {
+        Positions::on_axes(numbers.numbers(), AxisOrder::AxisMajor)
     }
 
-    /// Creates ids on several axes: all axes of token 0, then all of token 1.
-    pub fn token_major(ids: impl IntoIds<'a>) -> Self {
-        Positions(PositionSource::PerAxis(ids.into(), AxisOrder::TokenMajor))
+    /// Creates positions on several axes: all axes of token 0, then all of token 1 (DINOv3's patches).
+    #[doc(alias = "real_token_major")]
+    pub fn token_major(numbers: impl Numbers<'a>) -> Self {
+        Positions::on_axes(numbers.numbers(), AxisOrder::TokenMajor)
+    }
+
+    fn on_axes(numbers: GivenNumbers<'a>, order: AxisOrder) -> Self {
+        Positions(match numbers {
+            GivenNumbers::Integers(integers) => PositionSource::PerAxis(integers.into(), order),
+            GivenNumbers::Coordinates(numbers) => PositionSource::Coordinates(numbers, order),
+        })
     }
 
     /// Creates the positions of packed sequences, each counted from 0: sequence `s` has the tokens
@@ -199,30 +220,6 @@ impl<'a> Positions<'a> {
         }
         let packed = TokenPositions::Packed { offsets, starts };
         Ok(Positions(PositionSource::Tokens(packed, None)))
-    }
-
-    /// Creates real-valued coordinates, one per token.
-    pub fn real(coordinates: impl IntoCoordinates<'a>) -> Self {
-        Positions(PositionSource::Coordinates(
-            coordinates.into(),
-            AxisOrder::OneAxis,
-        ))
-    }
-
-    /// Creates real-valued coordinates on several axes: all tokens on axis 0, then all on axis 1.
-    pub fn real_axis_major(coordinates: impl IntoCoordinates<'a>) -> Self {
-        Positions(PositionSource::Coordinates(
-            coordinates.into(),
-            AxisOrder::AxisMajor,
-        ))
-    }
-
-    /// Creates real-valued coordinates on several axes: all axes of token 0, then all of token 1 (DINOv3's patches).
-    pub fn real_token_major(coordinates: impl IntoCoordinates<'a>) -> Self {
-        Positions(PositionSource::Coordinates(
-            coordinates.into(),
-            AxisOrder::TokenMajor,
-        ))
     }
 
     /// Returns the number of positions on one axis.
@@ -259,15 +256,12 @@ impl<'a> Positions<'a> {
 
     /// Returns true if memory holds a number for each token.
     pub(crate) fn is_list(&self) -> bool {
-        !matches!(
-            self.0,
-            PositionSource::Tokens(
-                TokenPositions::Range { .. }
-                    | TokenPositions::Packed { .. }
-                    | TokenPositions::Shard(_),
-                _
-            )
-        )
+        match self.0 {
+            PositionSource::Tokens(tokens, _) | PositionSource::PerAxis(tokens, _) => {
+                matches!(tokens, TokenPositions::Ids(_))
+            }
+            PositionSource::Coordinates(..) => true,
+        }
     }
 
     /// Returns true if the ids are those of [`DualChunk::positions`], which many tokens share, and are not a list.
@@ -279,7 +273,8 @@ impl<'a> Positions<'a> {
     /// of them than a loop can visit. In a list, and if the position is not negative, it is the token alone.
     pub(crate) fn negatives_around(&self, token: usize) -> Range<usize> {
         let alone = token..token + 1;
-        let PositionSource::Tokens(tokens, None) = self.0 else {
+        let (PositionSource::Tokens(tokens, None) | PositionSource::PerAxis(tokens, _)) = self.0
+        else {
             return alone;
         };
         let run = match tokens {

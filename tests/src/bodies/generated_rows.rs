@@ -499,35 +499,26 @@ impl ListedPositions {
     }
 
     fn positions(&self) -> Positions<'_> {
-        macro_rules! ids {
-            ($order:expr, $ids:expr) => {
+        macro_rules! listed {
+            ($order:expr, $numbers:expr) => {
                 match $order {
-                    Order::PerToken => Positions::from(&$ids[..]),
-                    Order::AxisMajor => Positions::axis_major(&$ids[..]),
-                    Order::TokenMajor => Positions::token_major(&$ids[..]),
-                }
-            };
-        }
-        macro_rules! reals {
-            ($order:expr, $values:expr) => {
-                match $order {
-                    Order::PerToken => Positions::real(&$values[..]),
-                    Order::AxisMajor => Positions::real_axis_major(&$values[..]),
-                    Order::TokenMajor => Positions::real_token_major(&$values[..]),
+                    Order::PerToken => Positions::from(&$numbers[..]),
+                    Order::AxisMajor => Positions::axis_major(&$numbers[..]),
+                    Order::TokenMajor => Positions::token_major(&$numbers[..]),
                 }
             };
         }
         match &self.listed {
             Listed::Range(first, end) => Positions::from(*first..*end),
-            Listed::I32(order, ids) => ids!(order, ids),
-            Listed::I64(order, ids) => ids!(order, ids),
-            Listed::U32(order, ids) => ids!(order, ids),
-            Listed::U64(order, ids) => ids!(order, ids),
-            Listed::Usize(order, ids) => ids!(order, ids),
+            Listed::I32(order, ids) => listed!(order, ids),
+            Listed::I64(order, ids) => listed!(order, ids),
+            Listed::U32(order, ids) => listed!(order, ids),
+            Listed::U64(order, ids) => listed!(order, ids),
+            Listed::Usize(order, ids) => listed!(order, ids),
             Listed::One(at) => Positions::from(*at),
             Listed::Inclusive(first, last) => Positions::from(*first..=*last),
-            Listed::F32(order, values) => reals!(order, values),
-            Listed::F64(order, values) => reals!(order, values),
+            Listed::F32(order, values) => listed!(order, values),
+            Listed::F64(order, values) => listed!(order, values),
             Listed::Packed(offsets, None) => {
                 Positions::packed(&offsets[..]).expect("they never fall")
             }

@@ -55,12 +55,12 @@ fn weights_of_f64(norm: Norm<'_>, weights: &[f64]) {
     let _ = norm.with_weight(weights);
 }
 
-fn real_numbers_as_positions(frequencies: &Frequencies<'_>) {
+fn an_array_of_positions(frequencies: &Frequencies<'_>) {
     let _ = frequencies.rows([0.5, 1.5]);
 }
 
 fn an_array_of_coordinates() {
-    let _ = Positions::real([0.5, 1.5]);
+    let _ = Positions::axis_major([0.5, 1.5]);
 }
 
 fn a_list_of_slots(cache: &mut CacheMut<'_>) {

@@ -45,7 +45,7 @@ impl Calls {
             Ok((0..times).try_for_each(|_| each(values, &frequencies.at(positions)?))?)
         };
         let mut subjects: [Subject<'_>; 2] = [
-            Box::new(|bytes, times| call(Positions::real(&coordinates), bytes, times)),
+            Box::new(|bytes, times| call(Positions::from(&coordinates), bytes, times)),
             Box::new(|bytes, times| call(Positions::from(&ids), bytes, times)),
         ];
         agree(&mut subjects, bytes)?;

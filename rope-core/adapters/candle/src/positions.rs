@@ -50,7 +50,7 @@ impl Positions {
     pub(crate) fn as_core(&self) -> rope_core::Positions<'_> {
         match &self.values {
             Values::Ids(ids) => rope_core::Positions::axis_major(ids),
-            Values::Coordinates(coordinates) => rope_core::Positions::real_axis_major(coordinates),
+            Values::Coordinates(coordinates) => rope_core::Positions::axis_major(coordinates),
         }
     }
 }

@@ -174,8 +174,8 @@ impl Places {
         match (&self.given, self.per_axis) {
             (Given::Ids(ids), false) => Positions::from(&ids[..]),
             (Given::Ids(ids), true) => Positions::axis_major(&ids[..]),
-            (Given::Coordinates(numbers), false) => Positions::real(&numbers[..]),
-            (Given::Coordinates(numbers), true) => Positions::real_axis_major(&numbers[..]),
+            (Given::Coordinates(numbers), false) => Positions::from(&numbers[..]),
+            (Given::Coordinates(numbers), true) => Positions::axis_major(&numbers[..]),
         }
     }
 

@@ -39,7 +39,7 @@ fn the_reductions_match_rope_core() {
 
     let (mut expected, mut of_positions) = ([0.25; AXES * ROW], [0.5; 4 * AXES]);
     let gradients = PairGradients::new(&mut angles, SHAPE).expect("valid");
-    let listed = Positions::real_axis_major(&*coordinates);
+    let listed = Positions::axis_major(&*coordinates);
     let of_factors = PairGradients::new(&mut factors, SHAPE).expect("valid");
     let done = [
         gradients.frequencies(listed, AXES, &mut expected),
