@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, ScaleLayout,
-    ScalePlace,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, GroupCodes, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace,
 };
 use rope_core::error::{CacheError, CacheIndex};
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
@@ -20,13 +20,15 @@ use crate::models::alike;
 enum Place {
     /// In a slice of their own, `[slots, heads, groups, 2]`.
     Apart,
+    /// Scales in one slice, and zero points or minima in another, `[slots, heads, groups]`: KIVI's tensors.
+    TwoLists,
     /// Before the codes of their head: OpenVINO's pages, if a head is one group.
     Before,
     /// After them, with a gap.
     After,
 }
 
-const PLACES: [Place; 3] = [Place::Apart, Place::Before, Place::After];
+const PLACES: [Place; 4] = [Place::Apart, Place::TwoLists, Place::Before, Place::After];
 
 /// A format without the place of its numbers.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +71,7 @@ struct Memory {
     format: CacheFormat<'static>,
     bytes: Vec<u8>,
     numbers: Vec<f32>,
+    zeros: Vec<f32>,
     /// Bytes of a head, of the codes in it, where these begin, and where the numbers do.
     head: [usize; 4],
     /// Numbers of a head.
@@ -83,12 +86,12 @@ impl Memory {
         let per_byte = 8 / groups.bits;
         let (codes, count) = (head_dim / per_byte, 2 * head_dim / groups.channels);
         let (begin, numbers) = match place {
-            Place::Apart => (0, 0),
+            Place::Apart | Place::TwoLists => (0, 0),
             Place::Before => (4 * count, 0),
             Place::After => (0, codes + GAP),
         };
         let width = match place {
-            Place::Apart => codes,
+            Place::Apart | Place::TwoLists => codes,
             Place::Before => 4 * count + codes,
             Place::After => codes + GAP + 4 * count,
         };
@@ -101,15 +104,19 @@ impl Memory {
             Place::Apart => {
                 ScalePlace::Separate(ScaleLayout::nh([slots, heads]).with_groups(count))
             }
+            Place::TwoLists => {
+                ScalePlace::Separate(ScaleLayout::nh([slots, heads]).with_groups(count / 2))
+            }
             Place::Before => ScalePlace::InBlock {
                 first: 0,
                 strides: ScaleLayout::nh([slots, heads]).with_groups(width),
             },
             Place::After => ScalePlace::Inline(codes + GAP),
         };
-        let apart = match place {
-            Place::Apart => slots * heads * count,
-            _ => 0,
+        let [apart, zeros] = match place {
+            Place::Apart => [slots * heads * count, 0],
+            Place::TwoLists => [slots * heads * count / 2; 2],
+            _ => [0; 2],
         };
         let bytes = layout.bytes(groups.at(at)).expect("few");
         Memory {
@@ -117,6 +124,7 @@ impl Memory {
             format: groups.at(at),
             bytes: vec![0x5a; bytes],
             numbers: vec![0.25; apart],
+            zeros: vec![0.25; zeros],
             head: [width, codes, begin, numbers],
             count,
             place,
@@ -124,8 +132,15 @@ impl Memory {
     }
 
     fn cache(&mut self) -> CacheMut<'_> {
-        CacheMut::coded_with_scales(&mut self.bytes, self.layout, self.format, &mut self.numbers)
-            .expect("a cache that fits")
+        let (bytes, numbers) = (&mut self.bytes, &mut self.numbers);
+        let cache = match self.place {
+            Place::TwoLists => {
+                let lists = [numbers, &mut self.zeros];
+                CacheMut::coded_with_scales(bytes, self.layout, self.format, lists)
+            }
+            _ => CacheMut::coded_with_scales(bytes, self.layout, self.format, numbers),
+        };
+        cache.expect("a cache that fits")
     }
 
     /// Returns the codes of all heads.
@@ -140,8 +155,16 @@ impl Memory {
 
     /// Returns the bits of the numbers of all heads.
     fn numbers(&self) -> Vec<u8> {
-        if let Place::Apart = self.place {
-            return bytemuck::cast_slice(&self.numbers).to_vec();
+        match self.place {
+            Place::Apart => return bytemuck::cast_slice(&self.numbers).to_vec(),
+            Place::TwoLists => {
+                let pairs = self.numbers.iter().zip(&self.zeros);
+                return pairs
+                    .flat_map(|pair| <[_; 2]>::from(pair).map(|x| x.to_ne_bytes()))
+                    .flatten()
+                    .collect();
+            }
+            _ => {}
         }
         let [width, .., begin] = self.head;
         let heads = self.bytes.chunks(width);
@@ -163,6 +186,13 @@ impl Memory {
                     bytemuck::cast_slice_mut::<_, u8>(&mut self.numbers)[index * 4 * self.count..]
                         [..4 * self.count]
                         .copy_from_slice(numbers);
+                }
+                Place::TwoLists => {
+                    let pairs = numbers.as_chunks().0.as_chunks::<2>().0;
+                    for (group, [scale, zero]) in (index * self.count / 2..).zip(pairs) {
+                        self.numbers[group] = f32::from_ne_bytes(*scale);
+                        self.zeros[group] = f32::from_ne_bytes(*zero);
+                    }
                 }
                 _ => head[of_numbers..of_numbers + 4 * self.count].copy_from_slice(numbers),
             }
@@ -250,7 +280,7 @@ fn of_numpy<E: Number + Bits>() {
     }
 }
 
-fn on_every(places: [Place; 3]) -> impl Iterator<Item = (Backend, Place)> {
+fn on_every(places: [Place; 4]) -> impl Iterator<Item = (Backend, Place)> {
     Backend::available().flat_map(move |backend| places.map(|place| (backend, place)))
 }
 
@@ -396,8 +426,7 @@ fn rotated_shifted_copied_and_moved() {
         let new = || Memory::new(groups, [8, 3, 80], place);
         let equal = |one: &Memory, two: &Memory, doing: &str| {
             same(&one.bytes, &two.bytes, doing);
-            let numbers = |memory: &Memory| bytemuck::cast_slice(&memory.numbers).to_vec();
-            same(&numbers(one), &numbers(two), doing);
+            same(&one.numbers(), &two.numbers(), doing);
         };
         let [mut one, mut two] = [new(), new()];
         let tensor = Tensor::new(&x, SHAPE).expect("a tensor");
@@ -552,19 +581,61 @@ fn refused() {
     ] {
         assert_eq!(given, Err(wanted), "{doing}");
     }
+    // Two lists.
+    let at = apart(1);
+    let halves = ScalePlace::Separate(ScaleLayout::nh([4, 2]));
+    let too_short = |what, given| Error::Storage {
+        what,
+        given,
+        needed: 8,
+    };
+    let of_u8 = |at| of_u8(80, at);
+    let scaled = QuantScale::Computed {
+        least: 1e-6,
+        at: halves,
+    };
+    let e4m3 = CacheFormat::quantized(QuantFormat::E4m3, scaled);
+    let required = "given with one list of separate scales: its codes have no zero points";
+    for (format, lengths, wanted) in [
+        (of_u8(halves), [7, 8], too_short("scales", 7)),
+        (of_u8(halves), [8, 7], too_short("zero points", 7)),
+        (of_u8(halves), [8, 0], too_short("zero points", 0)),
+        (
+            of_u8(at),
+            [8, 16],
+            Error::Storage {
+                what: "scales",
+                given: 8,
+                needed: 15,
+            },
+        ),
+        (e4m3, [8, 8], Error::Cache(CacheError::Layout { required })),
+    ] {
+        let [mut scales, mut zeros] = lengths.map(|len| vec![0.5_f32; len]);
+        let both = [&mut scales, &mut zeros];
+        let made = CacheMut::coded_with_scales(&mut memory, layout(80), format, both);
+        assert_eq!(made.map(|_| ()), Err(wanted), "{lengths:?}");
+        let both = [&scales, &zeros];
+        let made = Cache::coded_with_scales(&memory, layout(80), format, both);
+        assert!(made.is_err(), "{lengths:?}");
+    }
+    let mut made = |layout, format, len: usize| {
+        let made = CacheMut::coded_with_scales(&mut memory, layout, format, &mut numbers[..len]);
+        made.map(|_| ()).map_err(|error| error.to_string())
+    };
     // Before the codes of a head, numbers that reach into them.
     let inside = layout(88).narrow_channels(4..84).expect("channels");
     let at = ScalePlace::InBlock {
         first: 0,
         strides: ScaleLayout::nh([4, 2]).with_groups(88),
     };
-    let error = made(inside, of_u8(80, at), 0).expect_err("a zero point in the codes");
+    let error = made(inside, of_u8(at), 0).expect_err("a zero point in the codes");
     assert!(
         error.contains("codes and scales that share no byte"),
         "{error}"
     );
     let bytes = [0x5a_u8; 4096];
-    let error = Cache::coded_with_scales(&bytes, layout(80), of_u8(80, apart(1)), &[0_u8; 64])
+    let error = Cache::coded_with_scales(&bytes, layout(80), of_u8(apart(1)), &[0_u8; 64])
         .expect_err("numbers in bytes");
     assert!(error.to_string().contains("f32"), "{error}");
     assert!(memory.iter().all(|&byte| byte == 0x5a));

@@ -501,6 +501,7 @@ struct CacheMemory {
     floats: Vec<f32>,
     bytes: Vec<u8>,
     scales: Vec<f32>,
+    zeros: Vec<f32>,
     list: Vec<f32>,
     format: usize,
 }
@@ -513,8 +514,9 @@ impl CacheMemory {
             floats: vec![0.5; source.below(300)],
             bytes: vec![0x5a; source.below(1200)],
             scales: vec![0.25; source.below(40)],
+            zeros: vec![0.25; source.below(40)],
             list: floats(source, 4)[..source.below(5)].to_vec(),
-            format: source.below(3),
+            format: source.below(4),
         })
     }
 
@@ -522,6 +524,13 @@ impl CacheMemory {
         match self.format {
             0 => Cache::new(&self.floats, self.layout),
             1 => Cache::coded(&self.bytes, self.layout, source.one_of(&BLOCKS)),
+            2 => {
+                let (format, both) = (
+                    cache_format(source, &self.list),
+                    [&self.scales, &self.zeros],
+                );
+                Cache::coded_with_scales(&self.bytes, self.layout, format, both)
+            }
             _ => {
                 let format = cache_format(source, &self.list);
                 Cache::coded_with_scales(&self.bytes, self.layout, format, &self.scales)
@@ -533,6 +542,11 @@ impl CacheMemory {
         match self.format {
             0 => CacheMut::new(&mut self.floats, self.layout),
             1 => CacheMut::coded(&mut self.bytes, self.layout, source.one_of(&BLOCKS)),
+            2 => {
+                let format = cache_format(source, &self.list);
+                let both = [&mut self.scales, &mut self.zeros];
+                CacheMut::coded_with_scales(&mut self.bytes, self.layout, format, both)
+            }
             _ => {
                 let format = cache_format(source, &self.list);
                 CacheMut::coded_with_scales(&mut self.bytes, self.layout, format, &mut self.scales)
@@ -540,9 +554,12 @@ impl CacheMemory {
         }
     }
 
-    fn bits(&self) -> (Vec<u32>, Vec<u8>, Vec<u32>) {
-        let bits = |floats: &[f32]| floats.iter().map(|x| x.to_bits()).collect();
-        (bits(&self.floats), self.bytes.clone(), bits(&self.scales))
+    fn bits(&self) -> ([Vec<u32>; 3], Vec<u8>) {
+        let bits = |floats: &Vec<f32>| floats.iter().map(|x| x.to_bits()).collect();
+        (
+            [&self.floats, &self.scales, &self.zeros].map(bits),
+            self.bytes.clone(),
+        )
     }
 }
 

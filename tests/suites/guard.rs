@@ -279,7 +279,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
                     &mut memory,
                     layout,
                     CacheFormat::quantized(code, apart),
-                    &mut scales,
+                    &mut scales[..],
                 )
                 .expect("fits"),
             );
@@ -380,6 +380,20 @@ fn nothing_beyond_codes_of_groups() {
             let count = TOKENS * heads * head_dim / channels;
             let mut scales = Guarded::new(&vec![1.0_f32; count], edge);
             let cache = CacheMut::coded_with_scales(&mut codes, layout, format, &mut scales[..]);
+            through(&mut cache.expect("a cache that fits"));
+        }
+        // Two lists, of scales and of zero points.
+        for bits in [8, 4].into_iter().filter(|_| head_dim % 32 == 0) {
+            let codes = match bits {
+                8 => GroupCodes::U8(Asymmetric::Minimum, 32),
+                _ => GroupCodes::U4(Asymmetric::ZeroPoint, 32),
+            };
+            let format = CacheFormat::by_group(codes, at(32));
+            let mut codes = Guarded::new(&vec![0x5a; layout.bytes(format).expect("few")], edge);
+            let list = vec![1.0_f32; TOKENS * heads * head_dim / 32];
+            let [mut scales, mut zeros] = [(); 2].map(|()| Guarded::new(&list, edge));
+            let both = [&mut scales[..], &mut zeros[..]];
+            let cache = CacheMut::coded_with_scales(&mut codes, layout, format, both);
             through(&mut cache.expect("a cache that fits"));
         }
         let layout = CacheLayout::hnd([1, heads, TOKENS, head_dim]).expect("a small cache");

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use half::bf16;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rope_core::cache::{
-    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut, ChannelCodes,
-    GroupCodes, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CachePartsMut,
+    ChannelCodes, GroupCodes, MxScale, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::{PlanError, RowsError};
 use rope_core::gradient::PairGradients;
@@ -345,6 +345,17 @@ fn into_caches(call: &mut dyn FnMut(&mut CacheMut<'_>)) -> Vec<Vec<u8>> {
             call(cache.as_mut().expect("valid"));
             written.extend([memory, scales.clone()]);
         }
+        // Scales in one list, and zero points in another.
+        let place = ScaleLayout::nh([shape.block_size, HEADS]).with_groups(2);
+        let codes = GroupCodes::U8(Asymmetric::ZeroPoint, DIM / 2);
+        let format = CacheFormat::by_group(codes, ScalePlace::Separate(place));
+        let mut memory = vec![0_u8; layout.bytes(format).expect("valid")];
+        let [mut scales, mut zeros] = [(); 2].map(|()| vec![0.0_f32; 88 * HEADS * 2]);
+        let both = [&mut scales, &mut zeros];
+        let mut cache = CacheMut::coded_with_scales(&mut memory, layout, format, both);
+        call(cache.as_mut().expect("valid"));
+        written.push(memory);
+        written.extend([scales, zeros].map(|list| bytemuck::cast_slice(&list).to_vec()));
         // Each block has its scales after its codes.
         let mut strides = layout.strides();
         strides.block += shape.block_size * HEADS * 4;

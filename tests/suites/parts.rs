@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use half::{bf16, f16};
 use rope_core::cache::{
-    Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, ChannelCodes, GroupCodes,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    Asymmetric, Cache, CacheFormat, CacheLayout, CacheMut, CacheParts, CachePartsMut, ChannelCodes,
+    GroupCodes, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::{PlanError, SlotsError};
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -494,6 +494,51 @@ fn regions_of_a_page() {
             "codes",
         );
     }
+}
+
+/// Codes in one memory with keys, and their scales and minima in two lists, hold what parts with memories of their own
+/// hold.
+#[test]
+fn two_lists_of_a_part() {
+    let source = &mut Source::random("two_lists_of_a_part");
+    let x: Vec<f32> = (0..6 * 2 * 96).map(|_| source.unit() - 0.5).collect();
+    let at = ScalePlace::Separate(ScaleLayout::nh([4, 2]).with_groups(2));
+    let format = CacheFormat::by_group(GroupCodes::U8(Asymmetric::Minimum, 32), at);
+    let layout = |head_dim| CacheLayout::nhd([2, 4, 2, head_dim]).expect("a layout");
+    // A head has 64 codes, and then 32 channels in f32.
+    let codes = layout(64 + 32 * 4).narrow_channels(0..64).expect("codes");
+    let keys = layout(16 + 32).narrow_channels(16..48).expect("keys");
+    let parts = [(codes, format), (keys, CacheFormat::element::<f32>())];
+    let rope = Rope::new(Pairing::Half);
+    let through = |cache: &mut CachePartsMut<'_, 2>| {
+        let x = Tensor::new(&x, [1, 6, 2, 96]).expect("a valid tensor");
+        rope.apply_into(&x, &mut cache.slots(1..7))
+            .expect("operands that fit");
+        cache.move_slots(2..5, 1..4).expect("moves in order");
+        let mut y = vec![0.0_f32; 6 * 2 * 96];
+        let back = &mut TensorMut::new(&mut y, [1, 6, 2, 96]).expect("a valid tensor");
+        rope.apply_into(&cache.as_parts().slots(1..7), back)
+            .expect("operands that fit");
+        y
+    };
+    let mut memory = painted(2 * 4 * 2 * 192);
+    let [mut scales, mut zeros] = [(); 2].map(|()| vec![0.25_f32; 2 * 4 * 2 * 2]);
+    let both = [&mut scales, &mut zeros];
+    let mut cache = CachePartsMut::new_with_scales(bytes(&mut memory), parts, both)
+        .expect("parts of one memory");
+    let got = through(&mut cache);
+
+    let (mut own, mut keys) = (vec![0_u8; 2 * 4 * 2 * 64], vec![0.0_f32; 2 * 4 * 2 * 32]);
+    let lists = &mut [(); 2].map(|()| vec![0.25_f32; 2 * 4 * 2 * 2]);
+    let both = lists.each_mut();
+    let parts = [
+        CacheMut::coded_with_scales(&mut own, layout(64), format, both).expect("a cache"),
+        CacheMut::new(&mut keys, layout(32)).expect("a cache"),
+    ];
+    let mut apart = CachePartsMut::of(parts).expect("parts of one shape");
+    same(&got, &through(&mut apart), "read back");
+    same(&scales, &lists[0], "scales");
+    same(&zeros, &lists[1], "minima");
 }
 
 /// Asserts that a call on records is refused, and that it touches no byte.

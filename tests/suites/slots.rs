@@ -317,10 +317,10 @@ fn bytes_of_layouts() {
             let (format, scales) = (computed(at), &mut [0.0; 12]);
             assert_eq!(layout.bytes(format), Ok(bytes));
             let whole = &mut memory[..bytes];
-            assert!(CacheMut::coded_with_scales(whole, layout, format, scales).is_ok());
+            assert!(CacheMut::coded_with_scales(whole, layout, format, &mut *scales).is_ok());
             let part = &mut memory[..bytes - 1];
             refused(
-                Cache::coded_with_scales(part, layout, format, scales),
+                Cache::coded_with_scales(part, layout, format, &*scales),
                 short(bytes),
             );
             refused(

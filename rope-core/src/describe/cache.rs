@@ -34,19 +34,20 @@ mod moves;
 mod parts;
 mod quant;
 mod repeats;
+mod scales;
 mod seen;
 mod slots;
 
 use core::ops::Range;
 
 pub use crate::kernel::quantize::BlockFormat;
-pub use format::{
-    Asymmetric, CacheFormat, ChannelCodes, GroupCodes, MxScale, ScaleUnit, TileScale,
-};
+use format::ComputedScales;
+pub use format::{Asymmetric, CacheFormat, ChannelCodes, GroupCodes, MxScale, TileScale};
 pub(crate) use format::{Codes, Format};
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
 pub use parts::{CacheParts, CachePartsMut, PartSlots, PartSlotsMut};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
+pub use scales::{IntoScales, ScaleUnit};
 pub use slots::{IntoSlots, Slots};
 
 use crate::base::debug::debug;
@@ -63,6 +64,7 @@ use crate::proof::Proof;
 use crate::{Error, Shape};
 
 use channels::{GroupHeads, GroupNumbers};
+use scales::GivenScales;
 pub(crate) use slots::{SlotAddresses, SlotRange};
 
 /// The keys, or the values, of one layer in a cache, for reading.
@@ -82,7 +84,8 @@ pub(crate) use slots::{SlotAddresses, SlotRange};
 #[derive(Clone, Copy)]
 pub struct Cache<'a> {
     memory: &'a [u8],
-    scales: &'a [u8],
+    /// Separate scales, and separate zero points.
+    scales: [&'a [u8]; 2],
     stored: Stored<'a>,
 }
 
@@ -104,7 +107,8 @@ pub struct Cache<'a> {
 #[doc(alias = "kv_cache")]
 pub struct CacheMut<'a> {
     memory: &'a mut [u8],
-    scales: &'a mut [u8],
+    /// As those of [`Cache`].
+    scales: [&'a mut [u8]; 2],
     stored: Stored<'a>,
 }
 
@@ -142,7 +146,7 @@ pub struct CacheSlots<'c> {
 /// ```
 pub struct CacheSlotsMut<'c> {
     memory: &'c mut [u8],
-    scales: &'c mut [u8],
+    scales: [&'c mut [u8]; 2],
     stored: &'c Stored<'c>,
     slots: Slots<'c>,
 }
@@ -150,7 +154,7 @@ pub struct CacheSlotsMut<'c> {
 /// The slots of a cache that a call writes.
 pub(crate) struct SlotsTarget<'t> {
     memory: &'t mut [u8],
-    scales: &'t mut [u8],
+    scales: [&'t mut [u8]; 2],
     pub(crate) stored: &'t Stored<'t>,
     pub(crate) slots: &'t Slots<'t>,
     /// Length of the whole cache, in elements or bytes.
@@ -166,6 +170,8 @@ pub(crate) struct SlotsTarget<'t> {
 pub(crate) struct Stored<'a> {
     pub(crate) layout: CacheLayout,
     pub(crate) format: Format<'a>,
+    /// Separate zero points have a list of their own, with the layout of the scales.
+    is_pair: bool,
 }
 
 /// The heads of an operand, for reading.
@@ -185,7 +191,7 @@ pub(crate) enum CacheHeadsMut<'h, 'm> {
 /// Heads of a cache that are codes, or whose channels are not contiguous.
 pub(crate) struct Kept<'h> {
     memory: &'h [u8],
-    scales: &'h [u8],
+    scales: [&'h [u8]; 2],
     stored: &'h Stored<'h>,
 }
 
@@ -228,29 +234,41 @@ macro_rules! constructors {
                 layout: CacheLayout,
                 format: impl Into<CacheFormat<'a>>,
             ) -> Result<Self, Error> {
-                $cache::coded_with_scales::<f32>(memory, layout, format, &$($mutable)? [])
+                let scales = [&$($mutable)? [] as &$($mutable)? [u8], &$($mutable)? []];
+                $cache::stored_in(memory, layout, format.into(), (scales, GivenScales::NONE))
             }
 
             /// Creates a cache of codes whose computed scales lie apart ([`ScalePlace::Separate`]): in `scales`, which
             /// is not used otherwise. They are f32, or u8 if a scale is a byte ([`GroupCodes::Mxfp4`]).
             ///
+            /// An array of two lists has the scales in the first one, and the zero points or minima in the second
+            /// ([`GroupCodes::U8`]), both with the layout of the place.
+            ///
             /// # Errors
             ///
-            /// The errors of the constructor `coded`; [`Error::Storage`] if `scales` is shorter than the layout
+            /// The errors of the constructor `coded`; [`Error::Storage`] if a list is shorter than the layout
             /// requires; [`CacheError::Overlap`] if two heads could have one separate scale; [`CacheError::Layout`] if
-            /// `scales` has the other type.
-            pub fn coded_with_scales<S: ScaleUnit>(
+            /// `scales` has the other type, or two lists without a zero point.
+            pub fn coded_with_scales(
                 memory: &'a $($mutable)? [u8],
                 layout: CacheLayout,
                 format: impl Into<CacheFormat<'a>>,
-                scales: &'a $($mutable)? [S],
+                scales: impl IntoScales<Bytes = &'a $($mutable)? [u8]>,
             ) -> Result<Self, Error> {
-                let given = [scales.len(), size_of::<S>()];
-                let stored = Stored::new(layout, format.into(), memory, given)?;
+                $cache::stored_in(memory, layout, format.into(), scales.lists())
+            }
+
+            fn stored_in(
+                memory: &'a $($mutable)? [u8],
+                layout: CacheLayout,
+                format: CacheFormat<'a>,
+                (scales, given): ([&'a $($mutable)? [u8]; 2], GivenScales),
+            ) -> Result<Self, Error> {
+                let stored = Stored::new(layout, format, memory, given)?;
                 let whole = stored.whole(memory.len());
                 Ok($cache {
                     memory: &$($mutable)? memory[..whole],
-                    scales: $cast(scales),
+                    scales,
                     stored,
                 })
             }
@@ -368,7 +386,11 @@ impl Kept<'_> {
                     format.kernels.decode(proof, place, heads, values);
                 }
                 Codes::Asymmetric(groups, place) => {
-                    let numbers = self.scales(place, at, head);
+                    let mut pairs = [0; MOST_GROUPS * NUMBERS];
+                    let numbers = match stored.is_pair {
+                        true => self.pairs(place, at, head, &mut pairs),
+                        false => self.scales(place, at, head),
+                    };
                     groups.decode(proof, [bytes, numbers], values);
                 }
                 Codes::Scaled(code, scale) => {
@@ -396,9 +418,34 @@ impl Kept<'_> {
         let [start, len] = self.stored.scales_of(place, at, head);
         match place {
             ScalePlace::Inline(_) | ScalePlace::InBlock { .. } => &self.memory[start..][..len],
-            ScalePlace::Separate(_) => &self.scales[start..][..len],
+            ScalePlace::Separate(_) => &self.scales[0][start..][..len],
         }
     }
+
+    /// Joins the scales of a head with its zero points, which have a list of their own.
+    fn pairs<'p>(
+        &self,
+        place: ScalePlace,
+        at: TokenAddress,
+        head: usize,
+        pairs: &'p mut [u8],
+    ) -> &'p [u8] {
+        let [start, len] = self.stored.scales_of(place, at, head);
+        let pairs = &mut pairs[..2 * len];
+        let [scales, zeros] = self
+            .scales
+            .map(|list| list[start..][..len].as_chunks::<4>().0);
+        let numbers = scales.iter().zip(zeros).flat_map(<[_; 2]>::from);
+        for (place, number) in pairs.as_chunks_mut().0.iter_mut().zip(numbers) {
+            *place = *number;
+        }
+        pairs
+    }
+}
+
+/// Borrows separate scales for a shorter time.
+fn reborrowed<'s>(scales: &'s mut [&mut [u8]; 2]) -> [&'s mut [u8]; 2] {
+    scales.each_mut().map(|list| &mut **list)
 }
 
 impl CacheMut<'_> {
@@ -409,7 +456,7 @@ impl CacheMut<'_> {
     pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> CacheSlotsMut<'c> {
         CacheSlotsMut {
             memory: self.memory,
-            scales: self.scales,
+            scales: reborrowed(&mut self.scales),
             stored: &self.stored,
             slots: slots.into(),
         }
@@ -419,7 +466,7 @@ impl CacheMut<'_> {
     pub fn as_cache(&self) -> Cache<'_> {
         Cache {
             memory: self.memory,
-            scales: self.scales,
+            scales: self.scales.each_ref().map(|list| &**list),
             stored: self.stored,
         }
     }
@@ -428,7 +475,7 @@ impl CacheMut<'_> {
     pub fn reborrow(&mut self) -> CacheMut<'_> {
         CacheMut {
             memory: self.memory,
-            scales: self.scales,
+            scales: reborrowed(&mut self.scales),
             stored: self.stored,
         }
     }
@@ -441,7 +488,7 @@ impl CacheSlotsMut<'_> {
         SlotsTarget {
             len: self.memory.len() / self.stored.size(),
             memory: self.memory,
-            scales: self.scales,
+            scales: reborrowed(&mut self.scales),
             stored: self.stored,
             slots: &self.slots,
             range: SlotRange::WHOLE,
@@ -470,7 +517,7 @@ impl<'t> SlotsTarget<'t> {
     pub(crate) fn as_cache(&self) -> Cache<'_> {
         Cache {
             memory: self.memory,
-            scales: self.scales,
+            scales: self.scales.each_ref().map(|list| &**list),
             stored: *self.stored,
         }
     }
@@ -479,7 +526,7 @@ impl<'t> SlotsTarget<'t> {
     pub(crate) fn reborrow(&mut self) -> SlotsTarget<'_> {
         SlotsTarget {
             memory: self.memory,
-            scales: self.scales,
+            scales: reborrowed(&mut self.scales),
             numbers: self.numbers.as_deref_mut(),
             ..*self
         }
@@ -500,7 +547,8 @@ impl<'t> SlotsTarget<'t> {
 
     /// Returns the heads, for reading.
     pub(crate) fn heads(&self) -> CacheHeads<'_> {
-        self.stored.heads(self.memory, self.scales)
+        let scales = self.scales.each_ref().map(|list| &**list);
+        self.stored.heads(self.memory, scales)
     }
 
     /// Returns the heads, for writing.
@@ -646,7 +694,10 @@ impl<'t> SlotsTarget<'t> {
                     self.put(at, [head, count], side, |codes| {
                         groups.encode(proof, values, codes, numbers);
                     });
-                    self.keep_scales(*place, at, head, numbers);
+                    match self.stored.is_pair {
+                        true => self.keep_pairs(*place, at, head, numbers),
+                        false => self.keep_scales(*place, at, head, numbers),
+                    }
                     continue;
                 }
             };
@@ -692,7 +743,7 @@ impl<'t> SlotsTarget<'t> {
         let (memory, step) = match place {
             ScalePlace::Inline(_) => (&mut *self.memory, self.stored.layout.strides.head),
             ScalePlace::InBlock { strides, .. } => (&mut *self.memory, strides.head),
-            ScalePlace::Separate(place) => (&mut *self.scales, place.head * self.stored.unit()),
+            ScalePlace::Separate(place) => (&mut *self.scales[0], place.head * self.stored.unit()),
         };
         if step == len {
             memory[start..][..scales.len()].copy_from_slice(scales);
@@ -700,6 +751,23 @@ impl<'t> SlotsTarget<'t> {
         }
         for (index, scales) in scales.chunks_exact(len).enumerate() {
             memory[start + index * step..][..len].copy_from_slice(scales);
+        }
+    }
+
+    /// Stores the scales computed for consecutive heads, and their zero points in a list of their own.
+    fn keep_pairs(&mut self, place: ScalePlace, at: TokenAddress, first: usize, pairs: &[u8]) {
+        for (index, pairs) in pairs
+            .chunks_exact(2 * self.stored.scale_bytes())
+            .enumerate()
+        {
+            let [start, len] = self.stored.scales_of(place, at, first + index);
+            let [scales, zeros] = &mut self.scales;
+            let scales = scales[start..][..len].as_chunks_mut::<4>().0.iter_mut();
+            let zeros = zeros[start..][..len].as_chunks_mut::<4>().0;
+            let pairs = pairs.as_chunks::<4>().0.as_chunks::<2>().0;
+            for ((scale, zero), pair) in scales.zip(zeros).zip(pairs) {
+                [*scale, *zero] = *pair;
+            }
         }
     }
 
@@ -726,34 +794,21 @@ impl<'t> SlotsTarget<'t> {
 }
 
 impl<'a> Stored<'a> {
-    /// Checks a layout for a format; and its separate scales, by their number and the bytes of each.
+    /// Checks a layout for a format; and its separate scales, by their lengths.
     fn new(
         layout: CacheLayout,
         format: CacheFormat<'a>,
         memory: &[u8],
-        [scales, unit]: [usize; 2],
+        given: GivenScales,
     ) -> Result<Self, Error> {
         format.check(layout.shape.heads)?;
         let needed = layout.bytes(format)?;
+        let mut is_pair = false;
         if let Some(computed) = format.computed_scales()
             && let ScalePlace::Separate(place) = computed.at
-            && layout.end() > layout.offset
         {
-            let needed = layout.scales_end(place, computed.count(layout.shape.head_dim))?;
-            if scales < needed {
-                return Err(Error::Storage {
-                    what: "scales",
-                    given: scales,
-                    needed,
-                });
-            }
-            if unit != computed.unit {
-                let required = match computed.unit {
-                    1 => "given with its separate scales as bytes",
-                    _ => "given with its separate scales as f32",
-                };
-                return Err(Error::Cache(CacheError::Layout { required }));
-            }
+            is_pair = given.is_pair;
+            given.check(computed, &layout, place)?;
         }
         if needed > memory.len() {
             let given = memory.len();
@@ -769,6 +824,7 @@ impl<'a> Stored<'a> {
         let stored = Stored {
             layout: layout.stored(&format)?,
             format: format.0,
+            is_pair,
         };
         stored.check_scales_apart()?;
         Ok(stored)
@@ -782,7 +838,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [u8]) -> CacheHeads<'h> {
+    fn heads<'h>(&'h self, memory: &'h [u8], scales: [&'h [u8]; 2]) -> CacheHeads<'h> {
         match self.lines() {
             Some(element) => CacheHeads::Lines(memory, element),
             None => CacheHeads::Kept(Kept {
@@ -835,14 +891,23 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Returns the scales that a call computes.
+    fn computed(&self) -> Option<ComputedScales> {
+        let computed = CacheFormat(self.format).computed_scales()?;
+        Some(match self.is_pair {
+            true => computed.of_one_list(),
+            false => computed,
+        })
+    }
+
     /// Returns the place of the scales that a call computes.
     fn computed_scales(&self) -> Option<ScalePlace> {
         Some(CacheFormat(self.format).computed_scales()?.at)
     }
 
-    /// Returns the bytes of the scales of a head; 0 if none is computed.
+    /// Returns the bytes of the scales of a head, in one list; 0 if none is computed.
     fn scale_bytes(&self) -> usize {
-        let scales = CacheFormat(self.format).computed_scales();
+        let scales = self.computed();
         scales.map_or(0, |scales| scales.bytes(self.head_dim()))
     }
 

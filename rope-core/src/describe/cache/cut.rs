@@ -123,7 +123,13 @@ impl<'t> SlotsTarget<'t> {
             None => 0,
         };
         let (memory, rest_memory) = self.memory.split_at_mut(bytes);
-        let (scales, rest_scales) = self.scales.split_at_mut(scales_before);
+        let [scales, zeros] = self.scales;
+        let (scales, rest_scales) = scales.split_at_mut(scales_before);
+        let zeros_before = match self.stored.is_pair {
+            true => scales_before,
+            false => 0,
+        };
+        let (zeros, rest_zeros) = zeros.split_at_mut(zeros_before);
         let range = SlotRange {
             count: slot - before.first,
             ..before
@@ -137,14 +143,14 @@ impl<'t> SlotsTarget<'t> {
         (
             SlotsTarget {
                 memory,
-                scales,
+                scales: [scales, zeros],
                 range,
                 numbers: None,
                 ..self
             },
             SlotsTarget {
                 memory: rest_memory,
-                scales: rest_scales,
+                scales: [rest_scales, rest_zeros],
                 range: rest_range,
                 numbers: None,
                 ..self

@@ -1,7 +1,5 @@
 //! The format of the heads of a cache, as one type.
 
-use bytemuck::Pod;
-
 use super::channels::{self, ChannelFormat};
 use super::quant::{QuantFormat, QuantScale, ScalePlace};
 use crate::Error;
@@ -227,12 +225,17 @@ pub(super) struct ComputedScales {
     /// Bytes of a scale.
     pub(super) unit: usize,
     /// Numbers per group: a scale, or a scale and a zero point.
-    numbers: usize,
+    pub(super) numbers: usize,
     /// Channels per group; `None` if a head is one.
     values: Option<usize>,
 }
 
 impl ComputedScales {
+    /// Selects the scales, or the zero points, of two lists.
+    pub(super) fn of_one_list(self) -> Self {
+        ComputedScales { numbers: 1, ..self }
+    }
+
     /// Returns the scales of a head.
     pub(super) fn count(&self, head_dim: usize) -> usize {
         self.numbers * self.values.map_or(1, |values| head_dim / values)
@@ -257,6 +260,12 @@ impl ComputedScales {
 /// let at = ScalePlace::Separate(ScaleLayout::nh([1, 2]).with_groups(2));
 /// let format = CacheFormat::by_group(of_head, at);
 /// let keys = CacheMut::coded_with_scales(&mut codes, layout, format, &mut numbers)?;
+///
+/// // Scales and zero points in two tensors `[slots, heads]`.
+/// let (mut scales, mut zeros) = ([0.0_f32; 16 * 2], [0.0_f32; 16 * 2]);
+/// let format = CacheFormat::by_group(of_head, ScalePlace::Separate(ScaleLayout::nh([1, 2])));
+/// let both = [&mut scales, &mut zeros];
+/// let keys = CacheMut::coded_with_scales(&mut codes, layout, format, both)?;
 ///
 /// // Its pages, where both numbers lie before the codes of a head.
 /// let layout = CacheLayout::nhd([16, 1, 2, 8 + 80])?.narrow_channels(8..88)?;
@@ -292,7 +301,8 @@ pub enum GroupCodes {
     /// Codes of E4M3 with a scale for 64 channels, as [`GroupCodes::E4m3In128`].
     E4m3In64(TileScale),
     /// Unsigned codes of 8 bits in groups of this number of channels, which may be a whole head. The place of the
-    /// scales has two numbers of f32 for each group: the scale, then the zero point or the minimum.
+    /// scales has two numbers of f32 for each group: the scale, then the zero point or the minimum. If these have a
+    /// slice of their own, each slice has one number for a group.
     ///
     /// A group is a divisor of the head, and a head has at most 64.
     U8(Asymmetric, usize),
@@ -455,33 +465,6 @@ impl Asymmetric {
     /// All rules.
     pub const ALL: [Asymmetric; 2] = [Asymmetric::ZeroPoint, Asymmetric::Minimum];
 }
-
-/// The type of separate scales: [`f32`], or [`u8`] for scales of one byte. Sealed.
-///
-/// ```
-/// use rope_core::Error;
-/// use rope_core::cache::{CacheFormat, CacheLayout, CacheMut, ScaleUnit};
-///
-/// fn cache<'a, S: ScaleUnit>(
-///     memory: &'a mut [u8],
-///     layout: CacheLayout,
-///     format: CacheFormat<'a>,
-///     scales: &'a mut [S],
-/// ) -> Result<CacheMut<'a>, Error> {
-///     CacheMut::coded_with_scales(memory, layout, format, scales)
-/// }
-/// ```
-#[allow(private_bounds, reason = "the trait is sealed")]
-pub trait ScaleUnit: ScaleBytes {}
-
-impl ScaleUnit for f32 {}
-impl ScaleUnit for u8 {}
-
-/// The bytes of separate scales.
-pub(crate) trait ScaleBytes: Pod {}
-
-impl ScaleBytes for f32 {}
-impl ScaleBytes for u8 {}
 
 impl From<&'static BlockFormat> for CacheFormat<'_> {
     fn from(format: &'static BlockFormat) -> Self {

@@ -25,7 +25,7 @@ impl GroupCall for SlotsCall<'_, '_, '_> {
     fn run(&mut self, first: usize, skips: bool, numbers: &mut GroupNumbers) {
         let target = &mut SlotsTarget {
             memory: self.target.memory,
-            scales: self.target.scales,
+            scales: super::reborrowed(&mut self.target.scales),
             numbers: Some(numbers),
             range: self.target.range,
             stored: self.target.stored,

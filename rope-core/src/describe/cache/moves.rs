@@ -94,7 +94,7 @@ impl CacheMut<'_> {
         let order = moves.order()?;
         for (_, [from, to]) in moves.in_order(order) {
             if from != to && moves.stored.is_first(from) {
-                moves.copy(self.memory, self.scales, [from, to]);
+                moves.copy(self.memory, &mut self.scales, [from, to]);
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl<'m> SlotMoves<'m> {
     }
 
     /// Copies the heads of a slot to another one, with their scales.
-    fn copy(&self, memory: &mut [u8], scales: &mut [u8], slots: [usize; 2]) {
+    fn copy(&self, memory: &mut [u8], scales: &mut [&mut [u8]; 2], slots: [usize; 2]) {
         let (layout, size) = (&self.stored.layout, self.stored.size());
         let (shape, strides) = (layout.shape, layout.strides);
         let mut copy = |[from, to]: [usize; 2], len: usize| {
@@ -268,7 +268,9 @@ impl<'m> SlotMoves<'m> {
                 for head in 0..shape.heads {
                     let [from, to] =
                         slots.map(|slot| (layout.scale(place, slot) + head * place.head) * unit);
-                    scales.copy_within(from..from + bytes, to);
+                    for scales in &mut scales[..1 + usize::from(self.stored.is_pair)] {
+                        scales.copy_within(from..from + bytes, to);
+                    }
                 }
             }
         }

@@ -2,8 +2,8 @@
 
 use super::quant::ScalePlace;
 use super::{
-    Cache, CacheFormat, CacheLayout, CacheMut, IntoSlots, ScaleUnit, SlotRange, Slots, SlotsTarget,
-    Stored,
+    Cache, CacheFormat, CacheLayout, CacheMut, GivenScales, IntoScales, IntoSlots, SlotRange,
+    Slots, SlotsTarget, Stored,
 };
 use crate::Error;
 use crate::base::debug::debug;
@@ -70,9 +70,9 @@ pub struct CacheParts<'a, const N: usize> {
 /// ```
 #[doc(alias("fp8_ds_mla", "concat_and_cache_mla"))]
 pub struct CachePartsMut<'a, const N: usize> {
-    /// The memory and the scales of all parts; `None` if each has its own.
-    shared: Option<[&'a mut [u8]; 2]>,
-    own: [[&'a mut [u8]; 2]; N],
+    /// The memory of all parts; `None` if each has its own.
+    shared: Option<PartMemory<'a>>,
+    own: [PartMemory<'a>; N],
     stored: [Stored<'a>; N],
 }
 
@@ -114,11 +114,14 @@ pub struct PartSlots<'c> {
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 pub struct PartSlotsMut<'c, const N: usize> {
-    shared: Option<[&'c mut [u8]; 2]>,
-    own: [[&'c mut [u8]; 2]; N],
+    shared: Option<PartMemory<'c>>,
+    own: [PartMemory<'c>; N],
     stored: &'c [Stored<'c>; N],
     slots: Slots<'c>,
 }
+
+/// The memory of a part, and its separate scales and zero points.
+type PartMemory<'a> = (&'a mut [u8], [&'a mut [u8]; 2]);
 
 impl<'a, const N: usize> CacheParts<'a, N> {
     /// Creates a cache of parts in one memory, each by its layout and its format. A layout counts the elements of its
@@ -134,11 +137,11 @@ impl<'a, const N: usize> CacheParts<'a, N> {
         memory: &'a [u8],
         parts: [(CacheLayout, CacheFormat<'a>); N],
     ) -> Result<Self, Error> {
-        let stored = in_one_memory(memory, parts, [0, size_of::<f32>()])?;
+        let stored = in_one_memory(memory, parts, GivenScales::NONE)?;
         Ok(CacheParts {
             parts: stored.map(|stored| Cache {
                 memory: &memory[..stored.whole(memory.len())],
-                scales: &[],
+                scales: [&[], &[]],
                 stored,
             }),
         })
@@ -173,7 +176,8 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
         memory: &'a mut [u8],
         parts: [(CacheLayout, CacheFormat<'a>); N],
     ) -> Result<Self, Error> {
-        CachePartsMut::new_with_scales::<f32>(memory, parts, &mut [])
+        let scales: &mut [f32] = &mut [];
+        CachePartsMut::new_with_scales(memory, parts, scales)
     }
 
     /// Creates a cache of parts in one memory, of which one has its computed scales in `scales`
@@ -183,16 +187,16 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
     ///
     /// The errors of [`CacheParts::new`] and of [`CacheMut::coded_with_scales`]; [`CacheError::PartOverlap`] if two
     /// parts have separate scales.
-    pub fn new_with_scales<S: ScaleUnit>(
+    pub fn new_with_scales(
         memory: &'a mut [u8],
         parts: [(CacheLayout, CacheFormat<'a>); N],
-        scales: &'a mut [S],
+        scales: impl IntoScales<Bytes = &'a mut [u8]>,
     ) -> Result<Self, Error> {
-        let given = [scales.len(), size_of::<S>()];
+        let (scales, given) = scales.lists();
         let stored = in_one_memory(memory, parts, given)?;
         Ok(CachePartsMut {
-            shared: Some([memory, bytemuck::cast_slice_mut(scales)]),
-            own: [(); N].map(|()| [&mut [] as &mut [u8], &mut []]),
+            shared: Some((memory, scales)),
+            own: [(); N].map(|()| (&mut [] as &mut [u8], [&mut [] as &mut [u8], &mut []])),
             stored,
         })
     }
@@ -207,7 +211,7 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
         check_shapes(&stored)?;
         Ok(CachePartsMut {
             shared: None,
-            own: parts.map(|part| [part.memory, part.scales]),
+            own: parts.map(|part| (part.memory, part.scales)),
             stored,
         })
     }
@@ -215,8 +219,10 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
     /// Returns the slots to write, or to rotate in place, one per token of each sequence. The slots borrow the cache
     /// until they are dropped.
     pub fn slots<'c, 's: 'c>(&'c mut self, slots: impl IntoSlots<'s>) -> PartSlotsMut<'c, N> {
-        let reborrowed =
-            |[memory, scales]: &'c mut [&'a mut [u8]; 2]| [&mut **memory, &mut **scales];
+        let reborrowed = |(memory, scales): &'c mut PartMemory<'a>| {
+            let memory: &'c mut [u8] = memory;
+            (memory, super::reborrowed(scales))
+        };
         PartSlotsMut {
             shared: self.shared.as_mut().map(reborrowed),
             own: self.own.each_mut().map(reborrowed),
@@ -229,11 +235,11 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
     pub fn as_parts(&self) -> CacheParts<'_, N> {
         CacheParts {
             parts: core::array::from_fn(|part| {
-                let [memory, scales] = self.shared.as_ref().unwrap_or(&self.own[part]);
+                let (memory, scales) = self.shared.as_ref().unwrap_or(&self.own[part]);
                 let stored = self.stored[part];
                 Cache {
                     memory: &memory[..stored.whole(memory.len())],
-                    scales,
+                    scales: scales.each_ref().map(|list| &**list),
                     stored,
                 }
             }),
@@ -253,7 +259,7 @@ impl<'a, const N: usize> CachePartsMut<'a, N> {
         let (from, to) = (from.into(), to.into());
         for part in 0..N {
             let stored = self.stored[part];
-            let [memory, scales] = of_part(&mut self.shared, &mut self.own[part], &stored);
+            let (memory, scales) = of_part(&mut self.shared, &mut self.own[part], &stored);
             // The parts have the same slots: the first one refuses, or none.
             CacheMut {
                 memory,
@@ -270,7 +276,7 @@ impl<const N: usize> PartSlotsMut<'_, N> {
     /// Returns the slots of a part.
     pub(crate) fn target(&mut self, part: usize) -> SlotsTarget<'_> {
         let stored = &self.stored[part];
-        let [memory, scales] = of_part(&mut self.shared, &mut self.own[part], stored);
+        let (memory, scales) = of_part(&mut self.shared, &mut self.own[part], stored);
         SlotsTarget {
             len: memory.len() / stored.size(),
             memory,
@@ -285,20 +291,20 @@ impl<const N: usize> PartSlotsMut<'_, N> {
 
 /// Borrows the memory of a part, in whole elements, and its scales: those that all parts share, or its own.
 fn of_part<'m, 'a>(
-    shared: &'m mut Option<[&'a mut [u8]; 2]>,
-    own: &'m mut [&'a mut [u8]; 2],
+    shared: &'m mut Option<PartMemory<'a>>,
+    own: &'m mut PartMemory<'a>,
     stored: &Stored<'_>,
-) -> [&'m mut [u8]; 2] {
-    let [memory, scales] = shared.as_mut().unwrap_or(own);
+) -> PartMemory<'m> {
+    let (memory, scales) = shared.as_mut().unwrap_or(own);
     let whole = stored.whole(memory.len());
-    [&mut memory[..whole], scales]
+    (&mut memory[..whole], super::reborrowed(scales))
 }
 
-/// Checks parts that share a memory, and separate scales by their number and the bytes of each.
+/// Checks parts that share a memory, and separate scales by their lengths.
 fn in_one_memory<'a, const N: usize>(
     memory: &[u8],
     parts: [(CacheLayout, CacheFormat<'a>); N],
-    scales: [usize; 2],
+    scales: GivenScales,
 ) -> Result<[Stored<'a>; N], Error> {
     let mut checked = [None; N];
     for (checked, (layout, format)) in checked.iter_mut().zip(parts) {

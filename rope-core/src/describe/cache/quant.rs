@@ -189,7 +189,8 @@ pub enum ScalePlace {
     /// In the cache, at this distance, in bytes, from the first code of their head: the bytes of its codes place them
     /// directly after these.
     Inline(usize),
-    /// In a separate slice, passed with the cache.
+    /// In a separate slice, passed with the cache. Zero points and minima follow the scale of their group, or lie in a
+    /// second slice of the same layout ([`CacheMut::coded_with_scales`](super::CacheMut::coded_with_scales)).
     #[doc(alias = "Apart")]
     Separate(ScaleLayout),
     /// In the cache, in a region of each block: the scale of the first head begins at byte `first` of the memory, and
