@@ -287,6 +287,7 @@ pub fn codes(cache: &mut Coded) -> Option<rope_cache> {
         scale,
         scales: cache.scales.as_mut_ptr().cast(),
         scales_count: cache.scales.len(),
+        zeros: null_mut(),
     })
 }
 

@@ -395,6 +395,8 @@ typedef struct rope_call_memory {
   void *x_next;
   void *y_next;  // The same of the second operand.
   void *scales_next;  // Scales of the second part of the cache, where they are made and lie apart.
+  void *zeros;  // Zero points of the cache, where they have a list of their own.
+  void *zeros_next;  // Zero points of the second part of the cache, likewise.
 } rope_call_memory;
 
 // Checks rope_rotate, or with `angles` NULL rope_apply, and prepares it: rope_call_run runs it.
@@ -1612,6 +1614,9 @@ typedef struct rope_cache {
   struct rope_quant_scale scale;  // The scales of codes. Not read for other formats.
   void *scales;  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales, floats or bytes. Not used by others.
   size_t scales_count;  // The number of scales.
+  // ROPE_QUANT_SCALE_KIND_MADE_APART of U8 and U4: the zero points or minima, as many as `scales_count` and at the
+  // strides of the scales. NULL: each follows its scale in `scales`. Not used by others.
+  void *zeros;
 } rope_cache;
 
 // A list of integers.

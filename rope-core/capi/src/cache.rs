@@ -391,11 +391,41 @@ pub struct rope_cache {
     pub scales: *mut c_void,
     /// The number of scales.
     pub scales_count: usize,
+    /// ROPE_QUANT_SCALE_KIND_MADE_APART of U8 and U4: the zero points or minima, as many as `scales_count` and at the
+    /// strides of the scales. NULL: each follows its scale in `scales`. Not used by others.
+    pub zeros: *mut c_void,
 }
 plain!(rope_cache);
 
 const MEMORY: &str = "cache.memory";
 const SCALES: &str = "cache.scales";
+const ZEROS: &str = "cache.zeros";
+
+/// Calls a constructor with the scales of a record that lie apart, one list or two. `$slice` makes a slice of a list.
+macro_rules! with_scales {
+    ($record:expr, $new:path, ($($given:expr),+), |$list:ident| $slice:expr) => {
+        match ($record.byte_scales(), !$record.has_zeros()) {
+            (true, true) => {
+                let $list = $record.apart::<u8>()?;
+                $new($($given,)+ $slice)
+            }
+            (true, false) => {
+                let scales = { let $list = $record.apart::<u8>()?; $slice };
+                let zeros = { let $list = $record.zeros::<u8>()?; $slice };
+                $new($($given,)+ [scales, zeros])
+            }
+            (false, true) => {
+                let $list = $record.apart::<f32>()?;
+                $new($($given,)+ $slice)
+            }
+            (false, false) => {
+                let scales = { let $list = $record.apart::<f32>()?; $slice };
+                let zeros = { let $list = $record.zeros::<f32>()?; $slice };
+                $new($($given,)+ [scales, zeros])
+            }
+        }
+    };
+}
 
 impl rope_cache {
     /// A copy of the struct with its checked layout and format.
@@ -445,7 +475,13 @@ impl rope_cache {
             bytes: self.bytes,
             layout: self.layout.layout()?,
             kept,
-            scale: self.scale,
+            scale: match apart {
+                true => rope_quant_scale {
+                    each: self.zeros.cast_const().cast(),
+                    ..self.scale
+                },
+                false => self.scale,
+            },
             scales: self.scales,
             scales_count: if apart { self.scales_count } else { 0 },
         };
@@ -486,6 +522,8 @@ pub(crate) struct CacheRecord {
     bytes: usize,
     layout: CacheLayout,
     kept: Kept,
+    /// `each` of scales that are made and lie apart has the zero points, if these have a list of their own: a prepared
+    /// call has no room for another pointer.
     scale: rope_quant_scale,
     scales: *mut c_void,
     /// Scales that lie apart.
@@ -493,7 +531,7 @@ pub(crate) struct CacheRecord {
 }
 
 impl CacheRecord {
-    /// The same cache in other memory; null: scales where they are.
+    /// The same cache in other memory, with other scales and zero points; null: where they are.
     ///
     /// # Safety
     ///
@@ -501,18 +539,17 @@ impl CacheRecord {
     pub(crate) unsafe fn at(
         &self,
         memory: *mut c_void,
-        scales: *mut c_void,
+        [scales, zeros]: [*mut c_void; 2],
     ) -> Result<Self, Failure> {
-        let scales = if scales.is_null() {
-            self.scales
-        } else {
-            scales
-        };
-        let record = CacheRecord {
+        let or = |other: *mut c_void, here| if other.is_null() { here } else { other };
+        let mut record = CacheRecord {
             memory,
-            scales,
+            scales: or(scales, self.scales),
             ..*self
         };
+        if !zeros.is_null() {
+            record.scale.each = zeros.cast_const().cast();
+        }
         record.regions()?;
         Ok(record)
     }
@@ -527,6 +564,11 @@ impl CacheRecord {
         self.scales_count > 0
     }
 
+    /// Returns true if zero points have a list of their own.
+    pub(crate) fn has_zeros(&self) -> bool {
+        self.scales_count > 0 && !self.scale.each.is_null()
+    }
+
     /// Elements of the memory.
     fn span<E: Plain>(&self) -> Result<SpanMut<E>, Failure> {
         SpanMut::new(MEMORY, self.memory.cast(), self.bytes / size_of::<E>())
@@ -535,6 +577,12 @@ impl CacheRecord {
     /// Returns the scales that lie apart.
     fn apart<S: Plain>(&self) -> Result<SpanMut<S>, Failure> {
         SpanMut::new(SCALES, self.scales.cast(), self.scales_count)
+    }
+
+    /// Returns zero points in a list of their own, as many as there are scales.
+    fn zeros<S: Plain>(&self) -> Result<SpanMut<S>, Failure> {
+        let zeros = self.scale.each.cast_mut().cast();
+        SpanMut::new(ZEROS, zeros, self.scales_count)
     }
 
     /// Returns true if scales that lie apart are bytes.
@@ -548,8 +596,8 @@ impl CacheRecord {
         }
     }
 
-    /// Returns the regions of the memory and of its scales, and the region of given scales.
-    pub(crate) fn regions(&self) -> Result<([Region; 2], Region), Failure> {
+    /// Returns the regions of the memory, of its scales and of its zero points, and the region of given scales.
+    pub(crate) fn regions(&self) -> Result<([Region; 3], Region), Failure> {
         let memory = match self.kept {
             Kept::F32 => self.span::<f32>()?.region(),
             Kept::F16 => self.span::<half::f16>()?.region(),
@@ -560,12 +608,17 @@ impl CacheRecord {
             true => self.apart::<u8>()?.region(),
             false => self.apart::<f32>()?.region(),
         };
+        let zeros = match (self.has_zeros(), self.byte_scales()) {
+            (false, _) => Region::NONE,
+            (true, true) => self.zeros::<u8>()?.region(),
+            (true, false) => self.zeros::<f32>()?.region(),
+        };
         let given = match self.kept {
             // SAFETY: the slice ends here.
             Kept::Scaled(_) => unsafe { self.scale.scale() }?.1,
             _ => Region::NONE,
         };
-        Ok(([memory, scales], given))
+        Ok(([memory, scales, zeros], given))
     }
 
     /// Returns the format of the memory.
@@ -596,11 +649,12 @@ impl CacheRecord {
         // `'a`.
         unsafe {
             let (memory, layout, format) = (self.span()?.read(), self.layout, self.format()?);
-            Ok(if self.byte_scales() {
-                Cache::coded_with_scales(memory, layout, format, self.apart::<u8>()?.read())
-            } else {
-                Cache::coded_with_scales(memory, layout, format, self.apart::<f32>()?.read())
-            }?)
+            Ok(with_scales!(
+                self,
+                Cache::coded_with_scales,
+                (memory, layout, format),
+                |list| list.read()
+            )?)
         }
     }
 
@@ -615,11 +669,12 @@ impl CacheRecord {
         // used by nobody else during `'a`.
         unsafe {
             let (memory, layout, format) = (self.span()?.get(&[])?, self.layout, self.format()?);
-            Ok(if self.byte_scales() {
-                CacheMut::coded_with_scales(memory, layout, format, self.apart::<u8>()?.get(&[])?)
-            } else {
-                CacheMut::coded_with_scales(memory, layout, format, self.apart::<f32>()?.get(&[])?)
-            }?)
+            Ok(with_scales!(
+                self,
+                CacheMut::coded_with_scales,
+                (memory, layout, format),
+                |list| list.get(&[])?
+            )?)
         }
     }
 
@@ -641,11 +696,12 @@ impl CacheRecord {
             ];
             let scaled = if second.has_scales() { second } else { self };
             let memory = self.span()?.get(&[])?;
-            Ok(if scaled.byte_scales() {
-                CachePartsMut::new_with_scales(memory, parts, scaled.apart::<u8>()?.get(&[])?)
-            } else {
-                CachePartsMut::new_with_scales(memory, parts, scaled.apart::<f32>()?.get(&[])?)
-            }?)
+            Ok(with_scales!(
+                scaled,
+                CachePartsMut::new_with_scales,
+                (memory, parts),
+                |list| list.get(&[])?
+            )?)
         }
     }
 }

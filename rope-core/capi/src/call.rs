@@ -78,6 +78,10 @@ pub struct rope_call_memory {
     pub y_next: *mut c_void,
     /// Scales of the second part of the cache, where they are made and lie apart.
     pub scales_next: *mut c_void,
+    /// Zero points of the cache, where they have a list of their own.
+    pub zeros: *mut c_void,
+    /// Zero points of the second part of the cache, likewise.
+    pub zeros_next: *mut c_void,
 }
 plain!(rope_call_memory);
 
@@ -94,7 +98,9 @@ impl rope_call_memory {
             | self.bias.addr()
             | self.x_next.addr()
             | self.y_next.addr()
-            | self.scales_next.addr();
+            | self.scales_next.addr()
+            | self.zeros.addr()
+            | self.zeros_next.addr();
         others == 0 && (has_second || self.y.is_null()) && (has_sin || self.sin.is_null())
     }
 }
@@ -233,6 +239,7 @@ impl Token {
 }
 
 const NO_NEXT: &str = "no second part in memory of its own";
+const NO_ZEROS: &str = "no list of its zero points";
 
 const MAGIC: u64 = 0x726f_7065_5f63_616c;
 
@@ -314,7 +321,7 @@ impl Record {
         let cached = second
             .filter(|y| y.has_slots())
             .or(self.x.has_slots().then_some(&self.x));
-        let scales = cached.map_or([false; 2], OperandRecord::has_scales);
+        let [scales, scales_next] = cached.map_or([[false; 2]; 2], OperandRecord::has_scales);
         let [weight, bias] = self.plan.norm_lists();
         let at = matches!(self.angles, AnglesRecord::At(_));
         for (name, addr, (uses, instead)) in [
@@ -358,7 +365,13 @@ impl Record {
             (
                 "memory.scales_next",
                 memory.scales_next.addr(),
-                (scales[1], "no scales of a second part that lie apart"),
+                (scales_next[0], "no scales of a second part that lie apart"),
+            ),
+            ("memory.zeros", memory.zeros.addr(), (scales[1], NO_ZEROS)),
+            (
+                "memory.zeros_next",
+                memory.zeros_next.addr(),
+                (scales_next[1], NO_ZEROS),
             ),
             (
                 "memory.weight",
@@ -396,10 +409,13 @@ impl Record {
             };
             let in_target = self.y.as_ref().is_some_and(OperandRecord::has_slots);
             let of = |operand: &OperandRecord, data, own: bool| {
-                let scales = [memory.scales, memory.scales_next];
+                let scales = [
+                    [memory.scales, memory.zeros],
+                    [memory.scales_next, memory.zeros_next],
+                ];
                 match own {
                     true => operand.at(data, slots, scales),
-                    false => operand.at(data, None, [core::ptr::null_mut(); 2]),
+                    false => operand.at(data, None, [[core::ptr::null_mut(); 2]; 2]),
                 }
             };
             let plan;

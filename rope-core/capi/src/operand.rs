@@ -423,10 +423,14 @@ impl OperandRecord {
     /// The bytes of the operand's memory and scales, and those that are read for it.
     pub(crate) fn regions(&self) -> Result<Used, Failure> {
         match self {
-            OperandRecord::Tensor(x) => Ok(Used {
-                memory: [x.region(), Region::NONE, Region::NONE, Region::NONE],
-                read: [Region::NONE; 6],
-            }),
+            OperandRecord::Tensor(x) => {
+                let mut memory = [Region::NONE; 6];
+                memory[0] = x.region();
+                Ok(Used {
+                    memory,
+                    read: [Region::NONE; 6],
+                })
+            }
             OperandRecord::Slots(x) => x.regions(),
             OperandRecord::Parts(x) => x.regions(),
         }
@@ -442,7 +446,8 @@ impl OperandRecord {
         }
     }
 
-    /// The same operand in other memory: the data of both parts, the slots, and the scales of both parts.
+    /// The same operand in other memory: the data of both parts, the slots, and the scales and zero points of both
+    /// parts.
     ///
     /// # Safety
     ///
@@ -451,7 +456,7 @@ impl OperandRecord {
         &self,
         [data, next]: [*mut c_void; 2],
         slots: Option<rope_slots>,
-        [scales, next_scales]: [*mut c_void; 2],
+        [scales, next_scales]: [[*mut c_void; 2]; 2],
     ) -> Result<Self, Failure> {
         // SAFETY: the caller promises that pointers, also those in structs, are null or valid.
         unsafe {
@@ -479,14 +484,15 @@ impl OperandRecord {
         }
     }
 
-    /// Returns true for each part with computed scales in memory of their own.
-    pub(crate) fn has_scales(&self) -> [bool; 2] {
+    /// Returns true for each part with computed scales in memory of their own, and for each with such zero points.
+    pub(crate) fn has_scales(&self) -> [[bool; 2]; 2] {
+        let of = |cache: &CacheRecord| [cache.has_scales(), cache.has_zeros()];
         match self {
-            OperandRecord::Tensor(_) => [false; 2],
-            OperandRecord::Slots(x) => [x.cache.has_scales(), false],
-            OperandRecord::Parts(x) => x.parts.map(|part| match part {
-                PartRecord::Tensor(_) => false,
-                PartRecord::Cache(cache) => cache.has_scales(),
+            OperandRecord::Tensor(_) => [[false; 2]; 2],
+            OperandRecord::Slots(x) => [of(&x.cache), [false; 2]],
+            OperandRecord::Parts(x) => x.parts.map(|part| match &part {
+                PartRecord::Tensor(_) => [false; 2],
+                PartRecord::Cache(cache) => of(cache),
             }),
         }
     }
@@ -565,7 +571,7 @@ impl PartRecord {
     /// # Safety
     ///
     /// As [`OperandRecord::at`].
-    unsafe fn at(&self, data: *mut c_void, scales: *mut c_void) -> Result<Self, Failure> {
+    unsafe fn at(&self, data: *mut c_void, scales: [*mut c_void; 2]) -> Result<Self, Failure> {
         Ok(match self {
             PartRecord::Tensor(x) => PartRecord::Tensor(x.at(data)?),
             // SAFETY: the caller promises that the memory of the cache is null or there.
@@ -670,17 +676,17 @@ impl PartsRecord {
 
     /// The bytes of both operands: one memory once.
     fn regions(&self) -> Result<Used, Failure> {
-        let (mut memory, mut read) = ([Region::NONE; 4], [Region::NONE; 6]);
+        let (mut memory, mut read) = ([Region::NONE; 6], [Region::NONE; 6]);
         for (index, part) in self.parts.iter().enumerate() {
             let (of_part, given) = match part {
-                PartRecord::Tensor(x) => ([x.region(), Region::NONE], Region::NONE),
+                PartRecord::Tensor(x) => ([x.region(), Region::NONE, Region::NONE], Region::NONE),
                 PartRecord::Cache(cache) => cache.regions()?,
             };
-            memory[2 * index..][..2].copy_from_slice(&of_part);
+            memory[3 * index..][..3].copy_from_slice(&of_part);
             read[4 + index] = given;
         }
         if self.in_one_memory() {
-            memory[2] = Region::NONE;
+            memory[3] = Region::NONE;
         }
         if let Some(slots) = &self.slots {
             // SAFETY: the slices of the lists end here.

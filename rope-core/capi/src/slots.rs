@@ -181,7 +181,7 @@ impl SlotsRecord {
         &self,
         memory: *mut c_void,
         slots: Option<rope_slots>,
-        scales: *mut c_void,
+        scales: [*mut c_void; 2],
     ) -> Result<Self, Failure> {
         Ok(SlotsRecord {
             // SAFETY: the caller promises that `cache` and `slots` are null or valid.
@@ -192,19 +192,19 @@ impl SlotsRecord {
 
     #[inline(never)]
     pub(crate) fn written(&self, read: Region) -> Result<(), Failure> {
-        let ([memory, scales], _) = self.cache.regions()?;
-        memory.apart_from(&[read])?;
-        scales.apart_from(&[read])
+        let (written, _) = self.cache.regions()?;
+        (written.iter()).try_for_each(|written| written.apart_from(&[read]))
     }
 
     #[inline(never)]
     pub(crate) fn regions(&self) -> Result<Used, Failure> {
-        let (memory, given) = self.cache.regions()?;
+        let (of_cache, given) = self.cache.regions()?;
         // SAFETY: the slices of the lists end here.
         let [a, b, c, d] = unsafe { self.slots.slots() }?.1;
-        let [memory, scales] = memory;
+        let mut memory = [Region::NONE; 6];
+        memory[..3].copy_from_slice(&of_cache);
         Ok(Used {
-            memory: [memory, scales, Region::NONE, Region::NONE],
+            memory,
             read: [a, b, c, d, given, Region::NONE],
         })
     }
@@ -212,8 +212,8 @@ impl SlotsRecord {
 
 /// The memory that an operand takes.
 pub(crate) struct Used {
-    /// The written memory of a target: elements or codes, and scales, of each part.
-    pub(crate) memory: [Region; 4],
+    /// The written memory of a target: elements or codes, scales, and zero points, of each part.
+    pub(crate) memory: [Region; 6],
     /// The memory that is read besides: slots, and given scales.
     pub(crate) read: [Region; 6],
 }

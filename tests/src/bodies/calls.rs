@@ -321,6 +321,8 @@ impl World {
             x_next,
             y_next,
             scales_next: place(second.scales.cast(), second.scales_count, 4).cast(),
+            zeros: place(cache.zeros.cast(), cache.scales_count, 4).cast(),
+            zeros_next: place(second.zeros.cast(), second.scales_count, 4).cast(),
             weight: place(norm.weight.data, norm.weight.count, 4),
             bias: place(norm.bias.data, norm.bias.count, 4),
             slots: once_in!(source, 4, null(), given(source, &slots)),

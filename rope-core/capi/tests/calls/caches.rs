@@ -3,8 +3,8 @@
 
 use rope_core::Error;
 use rope_core::cache::{
-    CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat,
-    QuantScale, ScalePlace, TileScale,
+    Asymmetric, CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, HeadScales, MxScale,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{NormFormula, NormResult};
@@ -252,6 +252,100 @@ fn channels_match_rope_core() {
         assert!(a == b, "{case}");
     }
     compare!(refusals, "channels");
+}
+
+/// Scales in one list and zero points in another: written, shifted, moved and written by a prepared call in other
+/// memory as rope-core does. Lists that are too short, that collide or that the codes have not are refused.
+#[test]
+fn two_lists_match_rope_core() {
+    const COUNT: usize = SCALES * 2;
+    let x = values::<bf16>(LEN);
+    let (source, from) = (Tensor::new(&x, SHAPE).expect("valid"), view(&x, SHAPE));
+    let (rope, c_plan) = (Rope::new(Pairing::Half), plan(rope_pairing::Half));
+    let layout = CacheLayout::nhd(EXTENTS).expect("valid");
+    let strides = [2 * BLOCK_SIZE * HEADS, 2 * HEADS, 2];
+    let at = ScalePlace::Separate(ScaleLayout::nh([BLOCK_SIZE, HEADS]).with_groups(2));
+    let slots = mapping(&MAPPING, rope_number::I32);
+    let (from_slots, to_slots) = (range(16, 3), range(20, 3));
+    for (format, group, codes) in [
+        (
+            Format::U8,
+            rope_group_scale::ZeroPoint,
+            GroupCodes::U8(Asymmetric::ZeroPoint, HEAD_DIM / 2),
+        ),
+        (
+            Format::U4,
+            rope_group_scale::Minimum,
+            GroupCodes::U4(Asymmetric::Minimum, HEAD_DIM / 2),
+        ),
+    ] {
+        let [mut a, mut b, mut c] = [(); 3].map(|()| memory());
+        let [mut of_core, mut of_c, mut other] =
+            [(); 3].map(|()| [(); 2].map(|()| vec![0.5_f32; COUNT]));
+        let [scales, zeros] = &mut of_core;
+        let format_of_core = CacheFormat::by_group(codes, at);
+        let lists = [&mut *scales, &mut *zeros];
+        let mut keys = CacheMut::coded_with_scales(elements(&mut a), layout, format_of_core, lists)
+            .expect("valid");
+        let made = with!(
+            quant_scale(ScaleKind::MadeApart, 0.0);
+            group = group as i32, channels = HEAD_DIM / 2, strides = strides
+        );
+        let cache = with!(
+            cache(&mut b, format, nhd(EXTENTS));
+            scale = made, scales_count = COUNT,
+            scales = of_c[0].as_mut_ptr().cast(), zeros = of_c[1].as_mut_ptr().cast()
+        );
+        let to = in_slots(&cache, &slots);
+        let case = format!("{format:?}");
+        let expected = rope.apply_into(&source, &mut keys.slots(&MAPPING[..]));
+        same(&case, call!(rope_apply_into(&c_plan, &from, &to)), expected);
+        // A prepared call writes the same to other memory.
+        let (mut prepared, mut there) = (zero(), zero::<rope_call_memory>());
+        ok!(rope_prepare_into(
+            &c_plan,
+            &from,
+            &to,
+            null(),
+            &mut prepared
+        ));
+        (there.x, there.y) = (x.as_ptr().cast_mut().cast(), c.as_mut_ptr().cast());
+        there.scales = other[0].as_mut_ptr().cast();
+        there.zeros = other[1].as_mut_ptr().cast();
+        ok!(rope_call_run_at(&prepared, &there));
+        assert!(b == c && of_c == other, "{case}");
+        let status = call!(rope_move_slots(&cache, &from_slots, &to_slots));
+        same(&case, status, keys.move_slots(16..19, 20..23));
+        assert!(a == b && a != memory() && of_core == of_c, "{case}");
+
+        let before = (b.clone(), of_c.clone());
+        let no_zero = with!(cache; format = Format::E4m3 as i32);
+        for (wrong, expected) in [
+            (with!(cache; scales_count = COUNT - 1), rope_status::Storage),
+            (
+                with!(cache; zeros = cache.scales),
+                rope_status::MemoryOverlap,
+            ),
+            (
+                with!(cache; zeros = cache.memory),
+                rope_status::MemoryOverlap,
+            ),
+            (
+                with!(cache; zeros = cache.zeros.wrapping_byte_add(1)),
+                rope_status::Misaligned,
+            ),
+            (with!(cache; zeros = null_mut()), rope_status::CacheLayout),
+            (no_zero, rope_status::CacheLayout),
+        ] {
+            let to = in_slots(&wrong, &slots);
+            let status = call!(rope_apply_into(&c_plan, &from, &to));
+            assert_eq!(status, expected, "{case}: {}", detail());
+        }
+        let unused = with!(there; zeros_next = there.zeros);
+        let status = call!(rope_call_run_at(&prepared, &unused));
+        assert_eq!(status, rope_status::UnusedMemory);
+        assert!((b, of_c) == before, "{case}");
+    }
 }
 
 /// Moves of slots, with their scales; and the refusals, which move nothing.

@@ -356,6 +356,7 @@ impl World {
         let [batch, _, heads, head_dim] = shape;
         let (memory, bytes) = self.part::<u8>(source, part);
         let (scales, scales_count) = self.part(source, part + 1);
+        let any_zeros = self.part::<u8>(source, part + 1).0.cast();
         let (each, room) = self.part(source, 5);
         let kind = choice!(source, rope_cache_layout_kind);
         let blocks = source.one_of(&[batch, 1, 2, 4]);
@@ -421,6 +422,7 @@ impl World {
             },
             scales,
             scales_count,
+            zeros: once_in!(source, 16, any_zeros, null_mut()),
         }
     }
 
