@@ -241,6 +241,73 @@ impl<const BF16: bool> Token<BF16> {
         op!(_mm512_abs_ps(x))
     }
 
+    /// Four vectors with 6 instead of NaNs.
+    #[inline(always)]
+    fn six_for_nan(self, [a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
+        op!({
+            let six = set1_ps(6.0);
+            [
+                _mm512_mask_mov_ps(six, _mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a),
+                _mm512_mask_mov_ps(six, _mm512_cmp_ps_mask::<_CMP_ORD_Q>(b, b), b),
+                _mm512_mask_mov_ps(six, _mm512_cmp_ps_mask::<_CMP_ORD_Q>(c, c), c),
+                _mm512_mask_mov_ps(six, _mm512_cmp_ps_mask::<_CMP_ORD_Q>(d, d), d),
+            ]
+        })
+    }
+
+    /// The codes of two pairs of even and odd numbers.
+    #[inline(always)]
+    fn e2m1_pairs(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 2] {
+        [self.e2m1_pair(a, b), self.e2m1_pair(c, d)]
+    }
+
+    /// The codes of even and odd numbers. With the odd ones counted 16 times, no sign moves a bit of a code: a sum has
+    /// the even code from bit 6 on, the odd one from bit 10 on, and bits 15 and 19 are 0 for negative numbers.
+    #[inline(always)]
+    fn e2m1_pair(self, even: __m512, odd: __m512) -> [u8; 16] {
+        /// The first input, or, where the third is set, the opposite of the second.
+        const SELECT: i32 = 0x72;
+        let (even, odd) = (self.e2m1_sum(even), self.e2m1_sum(odd));
+        op!({
+            let both = _mm512_add_epi32(
+                madd_epi16(even, set1_epi32(1 << 16 | 64)),
+                madd_epi16(odd, set1_epi32((16 << 16) | (16 * 64))),
+            );
+            must_cast(_mm512_cvtepi32_epi8(_mm512_ternarylogic_epi32::<SELECT>(
+                _mm512_srli_epi32::<6>(both),
+                _mm512_srli_epi32::<12>(both),
+                set1_epi32(0x88),
+            )))
+        })
+    }
+
+    /// The sum of `f8_sum` for E2M1, with the sign of the number, which saturates at 6. The power of two is larger by a
+    /// few of its units, so that the upper word and 64 times the lower one are 64 times the code, plus `2^15` for
+    /// positive numbers.
+    #[inline(always)]
+    fn e2m1_sum(self, x: __m512) -> __m512i {
+        const SMALLER: i32 = 0b10;
+        const LARGER: i32 = 0b11;
+        /// The upper word of the sum of zero.
+        const ZERO: u32 = (E2M1_LEAST + (22 << 23)) >> 16;
+        const FINER: u32 = (1 << 22) + (0x8000 - ZERO) / 128;
+        op!({
+            let inside = _mm512_range_ps::<SMALLER>(x, set1_ps(6.0));
+            let exponent = and_ps(inside, castsi_ps(set1_epi32(0xff80_0000_u32 as i32)));
+            let power = _mm512_range_ps::<LARGER>(exponent, set1_ps(f32::from_bits(E2M1_LEAST)));
+            _mm512_castps_si512(fmadd_ps(power, set1_ps(FINER as f32), inside))
+        })
+    }
+
+    /// The larger lanes of adjacent quarters of two vectors: in each quarter, those of one half.
+    #[inline(always)]
+    fn fold_quarters(self, a: __m512, b: __m512) -> __m512 {
+        op!(max_ps(
+            _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
+            _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b),
+        ))
+    }
+
     /// The low bytes of words.
     #[inline(always)]
     fn low_bytes(self, words: __m512i) -> __m256i {
@@ -498,6 +565,45 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
 impl<const BF16: bool> SimdQuant for Token<BF16> {
     x86_text!(SimdQuant);
+    const PAIRS_E2M1: bool = true;
+
+    #[inline(always)]
+    fn store_e2m1_even_odd(self, x: [__m512; 4]) -> [[u8; 16]; 2] {
+        if self.nan_in_four(x) {
+            cold_path();
+            return self.e2m1_pairs(self.six_for_nan(x));
+        }
+        self.e2m1_pairs(x)
+    }
+
+    #[inline(always)]
+    fn splat_halves(self, [low, high]: [f32; 2]) -> __m512 {
+        op!(_mm512_mask_blend_ps(
+            0xff00,
+            _mm512_set1_ps(low),
+            _mm512_set1_ps(high)
+        ))
+    }
+
+    #[inline(always)]
+    fn fold_halves(self, [a, b]: [__m512; 2]) -> __m512 {
+        op!(_mm512_max_ps(
+            _mm512_shuffle_f32x4::<0b01_00_01_00>(a, b),
+            _mm512_shuffle_f32x4::<0b11_10_11_10>(a, b),
+        ))
+    }
+
+    #[inline(always)]
+    fn largest_of_halves(self, [a, b, c, d, e, f, g, h]: [__m512; 8]) -> [f32; 16] {
+        // A lane of each vector in each quarter.
+        let lanes = self.fold::<true>([
+            self.fold_quarters(a, b),
+            self.fold_quarters(c, d),
+            self.fold_quarters(e, f),
+            self.fold_quarters(g, h),
+        ]);
+        must_cast(self.in_order(op!(_mm512_castps_si512(lanes))))
+    }
 
     #[inline(always)]
     fn interleave_codes(self, codes: [[u8; 16]; 4]) -> [[u8; 16]; 4] {

@@ -50,6 +50,10 @@ pub(crate) trait SimdQuant: Simd {
     /// become f32 first: a kernel for each takes three times the machine code.
     const GROUPS_OF_ELEMENTS: bool = false;
 
+    /// True if even and odd elements are faster in [`SimdQuant::store_e2m1`] too: then there is
+    /// [`SimdQuant::store_e2m1_even_odd`].
+    const PAIRS_E2M1: bool = false;
+
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
     #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32>(
@@ -70,6 +74,13 @@ pub(crate) trait SimdQuant: Simd {
             *byte = pack_e2m1(*pair);
         }
         packed
+    }
+
+    /// `store_e2m1` of even and odd elements: two vectors of each, alternating. Used only with
+    /// [`SimdQuant::PAIRS_E2M1`].
+    #[inline(always)]
+    fn store_e2m1_even_odd(self, x: [Self::F32; 4]) -> [Self::Chunk<u8>; 2] {
+        self.store_e2m1(x)
     }
 
     /// f32 to integers of 8 bits, as `convert::f32_to_i8_even`.
@@ -256,6 +267,45 @@ pub(crate) trait SimdQuant: Simd {
                 -self.max_lane(self.sub(self.splat(-0.0), x))
             }
         })
+    }
+
+    /// Returns a vector with one number in each half.
+    #[inline(always)]
+    fn splat_halves(self, [low, high]: [f32; 2]) -> Self::F32 {
+        let mut x = self.store_f32(self.splat(low));
+        let lanes: &mut [f32] = cast_slice_mut(slice::from_mut(&mut x));
+        let half = lanes.len() / 2;
+        lanes[half..].fill(high);
+        self.load_f32(x)
+    }
+
+    /// Returns the largest lane of each half of eight vectors; none is a NaN or negative.
+    #[inline(always)]
+    fn largest_of_halves(self, x: [Self::F32; 8]) -> [f32; 16] {
+        let mut largest = [0.0_f32; 16];
+        for (largest, x) in largest.as_chunks_mut::<2>().0.iter_mut().zip(x) {
+            let x = self.store_f32(x);
+            let lanes: &[f32] = cast_slice(slice::from_ref(&x));
+            let (low, high) = lanes.split_at(lanes.len() / 2);
+            *largest = [low, high].map(|half| half.iter().copied().fold(0.0, f32::max));
+        }
+        largest
+    }
+
+    /// Returns, in each half, the larger lanes of the halves of a vector.
+    #[inline(always)]
+    fn fold_halves(self, x: [Self::F32; 2]) -> Self::F32 {
+        let mut folded = self.store_f32(x[0]);
+        let lanes: &mut [f32] = cast_slice_mut(slice::from_mut(&mut folded));
+        let half = lanes.len() / 2;
+        for (index, x) in x.into_iter().enumerate() {
+            let x = self.store_f32(x);
+            let (low, high) = cast_slice::<_, f32>(slice::from_ref(&x)).split_at(half);
+            for ((lane, low), high) in lanes[index * half..].iter_mut().zip(low).zip(high) {
+                *lane = low.max(*high);
+            }
+        }
+        self.load_f32(folded)
     }
 
     /// Drops the first four lanes, and appends four others.

@@ -204,11 +204,11 @@ trait GroupCode: Convert8 {
     const DIVIDES: bool;
     const BOUNDS: CodeBounds;
 
-    /// True if [`GroupCode::put`] encodes even and odd elements.
-    const INTERLEAVES: bool;
-
     /// The fewest values of a group.
     const LEAST: usize;
+
+    /// Returns true if [`GroupCode::put`] encodes even and odd elements.
+    fn interleaves<S: SimdQuant>() -> bool;
 
     /// Encodes four vectors of values, or two pairs of even and odd ones.
     fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]);
@@ -231,12 +231,21 @@ impl GroupCode for E2m1 {
     const PER_BYTE: usize = 2;
     const DIVIDES: bool = false;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 1);
-    const INTERLEAVES: bool = false;
     const LEAST: usize = LEAST;
 
     #[inline(always)]
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], _: bool, target: &mut [u8]) {
-        target.copy_from_slice(cast_slice(&s.store_e2m1(x)));
+    fn interleaves<S: SimdQuant>() -> bool {
+        S::PAIRS_E2M1
+    }
+
+    #[inline(always)]
+    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
+        let codes = if even_odd {
+            s.store_e2m1_even_odd(x)
+        } else {
+            s.store_e2m1(x)
+        };
+        target.copy_from_slice(cast_slice(&codes));
     }
 }
 
@@ -245,8 +254,12 @@ impl GroupCode for E4m3 {
     const PER_BYTE: usize = 1;
     const DIVIDES: bool = true;
     const BOUNDS: CodeBounds = bounds(Self::LARGEST, 3);
-    const INTERLEAVES: bool = true;
     const LEAST: usize = 2 * LEAST;
+
+    #[inline(always)]
+    fn interleaves<S: SimdQuant>() -> bool {
+        S::INTERLEAVES_CODES
+    }
 
     #[inline(always)]
     fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
@@ -482,6 +495,20 @@ fn largest_of_all<E: Convert, S: SimdQuant>(
     [each, fours]: [usize; 2],
     largest: &mut [f32; RUN],
 ) {
+    if const { S::LANES == LEAST } && each == 0 {
+        let zero = s.splat(0.0);
+        let runs = largest.as_chunks_mut::<16>().0.iter_mut();
+        for (largest, pairs) in runs.zip(pairs.chunks(8)) {
+            let mut halves = [zero; 8];
+            for (index, half) in halves.iter_mut().enumerate() {
+                if let Some(pair) = pairs.get(index) {
+                    *half = halves_of::<E, S>(s, *pair);
+                }
+            }
+            *largest = s.largest_of_halves(halves);
+        }
+        return;
+    }
     let mut pairs = pairs.chunks(fours);
     if const { S::LANES <= 4 } {
         for (largest, pairs) in largest.as_chunks_mut().0.iter_mut().zip(pairs) {
@@ -515,38 +542,34 @@ fn largest_of_four<E: Convert, S: SimdQuant>(
 ) -> [f32; 4] {
     let zero = s.splat(0.0);
     let mut lanes = [zero; 4];
-    match each {
-        0 => {
-            // A pair of vectors is two groups.
-            if let Some([ab, cd]) = pairs.as_chunks().0.first() {
-                let ([a, b], [c, d]) = (E::read(s, *ab), E::read(s, *cd));
-                lanes = [
-                    s.max_magnitude(zero, a),
-                    s.max_magnitude(zero, b),
-                    s.max_magnitude(zero, c),
-                    s.max_magnitude(zero, d),
-                ];
-            }
-        }
-        _ => {
-            // Four chains at a time. The first group stands for those that are missing.
-            let first = pairs.get(..each).unwrap_or(&[]);
-            let [b, c, d] = [1, 2, 3].map(|group| {
-                let start = group * each;
-                pairs.get(start..start + each).unwrap_or(first)
-            });
-            for (((a, b), c), d) in first.iter().zip(b).zip(c).zip(d) {
-                let [of_a, of_b, of_c, of_d] = lanes;
-                lanes = [
-                    larger::<E, S>(s, of_a, *a),
-                    larger::<E, S>(s, of_b, *b),
-                    larger::<E, S>(s, of_c, *c),
-                    larger::<E, S>(s, of_d, *d),
-                ];
-            }
-        }
+    // Four chains at a time. The first group stands for those that are missing.
+    let first = pairs.get(..each).unwrap_or(&[]);
+    let [b, c, d] = [1, 2, 3].map(|group| {
+        let start = group * each;
+        pairs.get(start..start + each).unwrap_or(first)
+    });
+    for (((a, b), c), d) in first.iter().zip(b).zip(c).zip(d) {
+        let [of_a, of_b, of_c, of_d] = lanes;
+        lanes = [
+            larger::<E, S>(s, of_a, *a),
+            larger::<E, S>(s, of_b, *b),
+            larger::<E, S>(s, of_c, *c),
+            larger::<E, S>(s, of_d, *d),
+        ];
     }
     s.extreme_lanes::<true>(lanes)
+}
+
+/// Returns the magnitudes of a pair of vectors, which is two groups, ignoring NaNs: the larger ones of each group in a
+/// half.
+#[inline(always)]
+fn halves_of<E: Convert, S: SimdQuant>(s: S, pair: [S::Chunk<E::Bits>; 2]) -> S::F32 {
+    let zero = s.splat(0.0);
+    if E::EVEN_ODD {
+        return larger::<E, S>(s, zero, pair);
+    }
+    let [a, b] = E::read(s, pair);
+    s.fold_halves([s.max_magnitude(zero, a), s.max_magnitude(zero, b)])
 }
 
 /// Returns, per lane, the larger of `largest` and the magnitudes of a pair of vectors, ignoring NaNs.
@@ -568,16 +591,23 @@ fn encode_groups<C: GroupCode, E: Convert, S: SimdQuant>(
     let shift = group.trailing_zeros();
     // The groups of the vectors of a block, from its first one on.
     let after = [0, 1, 2, 3].map(|vector| (vector * S::LANES) >> shift);
-    // A pair of vectors is in one group.
-    let even_odd =
-        const { C::INTERLEAVES && S::INTERLEAVES_CODES && E::EVEN_ODD && C::LEAST >= 2 * S::LANES };
+    let even_odd = E::EVEN_ODD && C::interleaves::<S>();
     let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
     for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
         let first = (index * block) >> shift;
-        let by_vector = |vector: usize| s.splat(factors[(first + after[vector]) % RUN]);
+        let of = |vector: usize| factors[(first + after[vector]) % RUN];
+        let by_vector = |vector: usize| s.splat(of(vector));
         let (by, a, b, c, d);
         if even_odd {
-            let [of_ab, of_cd] = [by_vector(0), by_vector(2)];
+            let [of_ab, of_cd] = if const { C::LEAST < 2 * S::LANES } {
+                [
+                    s.splat_halves([of(0), of(1)]),
+                    s.splat_halves([of(2), of(3)]),
+                ]
+            } else {
+                // A pair of vectors is in one group.
+                [by_vector(0), by_vector(2)]
+            };
             by = [of_ab, of_ab, of_cd, of_cd];
             [a, b] = E::read_even_odd(s, *ab);
             [c, d] = E::read_even_odd(s, *cd);
