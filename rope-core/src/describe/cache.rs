@@ -627,7 +627,10 @@ impl<'t> SlotsTarget<'t> {
         values: Values<'_>,
         side: &mut [u8],
     ) {
-        let head_dim = self.stored.head_dim();
+        let head_dim = match &self.numbers {
+            Some(numbers) => numbers.head_dim,
+            None => self.stored.head_dim(),
+        };
         let mut together = self.stored.run(heads, false);
         if let Codes::Groups(kernels, rule, _) = &codes {
             // A head has at least one group.
@@ -655,7 +658,9 @@ impl<'t> SlotsTarget<'t> {
                     };
                     let heads = GroupHeads {
                         memory: &mut self.memory[at.element..],
-                        ..self.stored.group_heads(*tokens, at.scale % tokens)
+                        ..self
+                            .stored
+                            .group_heads(head_dim, *tokens, at.scale % tokens)
                     };
                     (format.write_token)(
                         format.kernels,

@@ -100,6 +100,8 @@ pub(super) struct GroupNumbers {
     offsets: [f32; VALUES],
     words: [u32; VALUES],
     stage: Stage,
+    /// Channels of a head. Computing them from the bytes of a head takes two divisions.
+    pub(super) head_dim: usize,
     /// The first head, and one past the last.
     first: usize,
     end: usize,
@@ -161,6 +163,7 @@ fn write(
 ) {
     let numbers = &mut GroupNumbers {
         stage: Stage::Bounds,
+        head_dim: 0,
         first: 0,
         end: 0,
         tokens: 0,
@@ -201,6 +204,7 @@ fn write_heads(
     numbers.tokens = 0;
     let [lower, upper] = kernels.no_bounds;
     let head_dim = call.heads(slot).head_dim;
+    numbers.head_dim = head_dim;
     let all = 0..(numbers.end - numbers.first) * head_dim;
     numbers.factors[all.clone()].fill(lower);
     numbers.offsets[all.clone()].fill(upper);

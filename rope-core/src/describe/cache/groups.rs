@@ -41,7 +41,7 @@ impl GroupCall for SlotsCall<'_, '_, '_> {
         let extent = stored.layout.head_extent();
         GroupHeads {
             memory: &mut self.target.memory[at..][..extent],
-            ..stored.group_heads(self.tokens, 0)
+            ..stored.group_heads(stored.head_dim(), self.tokens, 0)
         }
     }
 }
@@ -63,12 +63,17 @@ impl Stored<'_> {
     }
 
     /// Returns the heads of a group, without their memory.
-    pub(super) fn group_heads<'m>(&self, tokens: usize, token: usize) -> GroupHeads<'m> {
+    pub(super) fn group_heads<'m>(
+        &self,
+        head_dim: usize,
+        tokens: usize,
+        token: usize,
+    ) -> GroupHeads<'m> {
         GroupHeads {
             memory: &mut [],
             stride: self.layout.strides.head,
             bytes: self.layout.shape.head_dim,
-            head_dim: self.head_dim(),
+            head_dim,
             tokens,
             token,
         }

@@ -454,8 +454,10 @@ impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
         let bounds = smallest.zip(S::chunks_mut(largest).as_chunks_mut::<4>().0);
         for (index, (smallest, largest)) in bounds.enumerate() {
             let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
-            let x = R::round(s, [a, b, c, d]);
-            for (x, (smallest, largest)) in x.into_iter().zip(smallest.iter_mut().zip(largest)) {
+            for (x, (smallest, largest)) in [a, b, c, d]
+                .into_iter()
+                .zip(smallest.iter_mut().zip(largest))
+            {
                 *smallest = s.store_f32(s.min_number(s.load_f32(*smallest), x));
                 *largest = s.store_f32(s.max_number(s.load_f32(*largest), x));
             }
@@ -465,7 +467,6 @@ impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
         values.part(done..values.len()).widen(s, &mut rest);
         let bounds = rest_of_smallest.iter_mut().zip(rest_of_largest);
         for (x, (smallest, largest)) in rest.into_iter().zip(bounds) {
-            let x = R::round_lane(x);
             if x < *smallest {
                 *smallest = x;
             }
@@ -492,7 +493,9 @@ impl<R: ChannelRule> Kernel for ComputeNumbers<'_, R> {
             words,
         } = self.channels;
         for ((factor, offset), word) in factors.iter_mut().zip(offsets).zip(words) {
-            let [scale, new_offset, new_factor] = R::numbers(self.most, [*factor, *offset]);
+            // Rounding keeps the order of values, and is done once per group.
+            let bounds = [*factor, *offset].map(R::round_lane);
+            let [scale, new_offset, new_factor] = R::numbers(self.most, bounds);
             (*factor, *offset, *word) = (new_factor, new_offset, scale.to_bits());
         }
     }
@@ -567,13 +570,12 @@ impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
         let channels = numbers.factors.chunks_exact(head_dim);
         let channels = channels.zip(numbers.offsets.chunks_exact(head_dim));
         let channels = channels.zip(numbers.words.chunks_exact_mut(head_dim));
+        let place = &TokenInWord::new(place, *bits);
         for (head, ((factors, offsets), words)) in channels.enumerate() {
             let values = values.part(head * head_dim..(head + 1) * head_dim);
             let target = &mut heads[head * *stride + first..];
-            let place = TokenInWord::new(place, *bits);
             let codes = &mut TokenCodes {
                 bits: *bits,
-                place: &place,
                 bytes: &mut target[..width],
                 words,
             };
@@ -594,9 +596,6 @@ struct TokenInWord {
     bytes: usize,
     /// The first byte of the word.
     at: usize,
-    /// The bits of tokens before it, and their number.
-    kept: u32,
-    shift: u32,
     is_last: bool,
 }
 
@@ -604,12 +603,9 @@ impl TokenInWord {
     #[inline(always)]
     fn new(place: &GroupPlace, bits: usize) -> Self {
         let bit = place.token * bits;
-        let shift = (bit % 32) as u32;
         TokenInWord {
             bytes: place.tokens * bits / 8,
             at: bit / 32 * 4,
-            kept: (1 << shift) - 1,
-            shift,
             is_last: bit % 32 + bits == 32,
         }
     }
@@ -618,7 +614,6 @@ impl TokenInWord {
 /// The codes of a token and a head.
 struct TokenCodes<'a> {
     bits: usize,
-    place: &'a TokenInWord,
     /// Codes next to each other.
     bytes: &'a mut [u8],
     /// The words of codes that are apart, one per channel.
@@ -646,7 +641,10 @@ impl TokenCodes<'_> {
             let x = R::round(s, [a, b, c, d]);
             let x = R::scale(s, x, [factors, offsets], most);
             if R::ALONG_TOKENS {
-                self.add_block(s, done, x);
+                match self.bits {
+                    2 => self.add_block::<S, 2>(s, done, x),
+                    _ => self.add_block::<S, 4>(s, done, x),
+                }
                 done += len;
                 continue;
             }
@@ -681,29 +679,29 @@ impl TokenCodes<'_> {
         }
     }
 
-    /// Rounds a block of numbers up to the largest code, and adds them to the words of their channels.
+    /// Rounds a block of numbers up to the largest code, and shifts them into the words of their channels: the token
+    /// that fills a word leaves the first one in its lowest bits.
     #[inline(always)]
-    fn add_block<S: SimdQuant>(&mut self, s: S, first: usize, x: [S::F32; 4]) {
+    fn add_block<S: SimdQuant, const BITS: u32>(&mut self, s: S, first: usize, x: [S::F32; 4]) {
         // A sum of at least 2^23 is an integer, to nearest, ties to even, in its lowest bits.
         let integer = s.splat(8_388_608.0);
-        let (kept, shift, mask) = (self.place.kept, self.place.shift, (1 << self.bits) - 1);
         let words = S::chunks_mut(&mut self.words[first..]);
         for (words, x) in words.iter_mut().zip(x) {
             let sums = s.store_f32(s.add(x, integer));
             let words: &mut [u32] = cast_slice_mut(slice::from_mut(words));
             let sums: &[u32] = cast_slice(slice::from_ref(&sums));
             for (word, sum) in words.iter_mut().zip(sums) {
-                *word = *word & kept | (*sum & mask) << shift;
+                *word = *word >> BITS | *sum << (32 - BITS);
             }
         }
     }
 
-    /// Adds codes to the words of their channels.
+    /// Shifts codes into the words of their channels.
     #[inline(always)]
     fn add(&mut self, first: usize, codes: &[u8]) {
-        let (kept, shift) = (self.place.kept, self.place.shift);
+        let bits = self.bits as u32;
         for (word, code) in self.words[first..].iter_mut().zip(codes) {
-            *word = *word & kept | u32::from(*code) << shift;
+            *word = *word >> bits | u32::from(*code) << (32 - bits);
         }
     }
 }
