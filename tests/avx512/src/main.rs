@@ -11,10 +11,7 @@ use core::fmt::Write;
 
 use bytemuck::{Pod, cast_slice_mut};
 use machine::{Serial, shut_down};
-use rope_core::cache::{
-    Asymmetric, BlockFormat, CacheFormat, CacheLayout, CacheMut, CacheShape, ChannelCodes,
-    GroupCodes, MxScale, QuantFormat, QuantScale, ScalePlace, TileScale,
-};
+use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::half::{bf16, f16};
 use rope_core::norm::{Norm, NormFormula};
@@ -201,8 +198,12 @@ impl Checks<'_> {
         }
 
         let layout = CacheLayout::nhd([2, 2, heads, head_dim])?;
-        let whole = |format: &Format| head_dim % format.values() == 0;
-        for format in formats().filter(whole) {
+        let blocks = BlockFormat::ALL.into_iter().filter(|_| head_dim % 32 == 0);
+        let formats = QuantFormat::ALL
+            .map(Format::Codes)
+            .into_iter()
+            .chain(blocks.map(Format::Blocks));
+        for format in formats {
             let rope = |backend| Rope::new(Pairing::Half).with_backend(backend);
             let name = format.name();
             self.compare(name, shape, &mut |backend, memory| {
@@ -223,29 +224,6 @@ impl Checks<'_> {
                 let y = &mut tensor_of::<E>(memory, extents)?;
                 rope(backend)?.rotate_into(&cache.as_cache().slots(slots), y, rows)
             })?;
-        }
-        // A group of 16 tokens, where the heads of all tokens are as many.
-        if tokens * heads % 16 == 0 {
-            let extents = [1, 16, tokens * heads / 16, head_dim];
-            let (tensor, layout) = (
-                Tensor::new(wild, extents)?,
-                CacheLayout::hnd([1, extents[2], 16, head_dim])?,
-            );
-            for codes in ChannelCodes::ALL {
-                let rope = |backend| Rope::new(Pairing::Half).with_backend(backend);
-                let format = CacheFormat::by_channel(codes, 16);
-                self.compare("by channel", shape, &mut |backend, memory| {
-                    let mut cache = CacheMut::coded(memory, layout, format)?;
-                    rope(backend)?.apply_into(&tensor, &mut cache.slots(0..16))
-                })?;
-                let mut written = [0; 4 * MOST];
-                let mut cache = CacheMut::coded(&mut written, layout, format)?;
-                rope(Backend::Avx2)?.apply_into(&tensor, &mut cache.slots(0..16))?;
-                self.compare("by channel", shape, &mut |backend, memory| {
-                    let y = &mut tensor_of::<E>(memory, extents)?;
-                    rope(backend)?.apply_into(&cache.as_cache().slots(0..16), y)
-                })?;
-            }
         }
         Ok(())
     }
@@ -270,67 +248,6 @@ fn tensor_of<E: Element + Pod>(
 enum Format {
     Codes(QuantFormat),
     Blocks(&'static BlockFormat),
-    Groups(Groups),
-}
-
-/// Codes with numbers per group of channels, after the codes of a head.
-#[derive(Clone, Copy)]
-struct Groups {
-    name: &'static str,
-    codes: GroupCodes,
-    /// Channels of a group, and of a byte of codes.
-    values: usize,
-    per_byte: usize,
-    /// Bytes of the numbers of a group.
-    numbers: usize,
-}
-
-/// Every format but those by channel.
-fn formats() -> impl Iterator<Item = Format> {
-    let openvino = [
-        BlockFormat::U8_IN_32,
-        BlockFormat::U8_IN_64,
-        BlockFormat::U8_IN_128,
-        BlockFormat::U4_IN_32,
-        BlockFormat::U4_IN_64,
-        BlockFormat::U4_IN_128,
-    ];
-    let of = |name, codes, values, per_byte, numbers| Groups {
-        name,
-        codes,
-        values,
-        per_byte,
-        numbers,
-    };
-    let mx = MxScale::ALL.into_iter().flat_map(move |scale| {
-        [
-            of("mxfp4", GroupCodes::Mxfp4(scale), 32, 2, 1),
-            of("mxfp8", GroupCodes::Mxfp8(scale), 32, 1, 1),
-        ]
-    });
-    let least = 1e-6;
-    let tiles = [
-        (TileScale::Quotient { least }, 4),
-        (TileScale::PowerOfTwo { least }, 4),
-        (TileScale::E8m0 { least }, 1),
-    ];
-    let tiles = tiles.into_iter().flat_map(move |(scale, numbers)| {
-        [
-            of("e4m3-in-64", GroupCodes::E4m3In64(scale), 64, 1, numbers),
-            of("e4m3-in-128", GroupCodes::E4m3In128(scale), 128, 1, numbers),
-        ]
-    });
-    let unsigned = Asymmetric::ALL.into_iter().flat_map(move |rule| {
-        [
-            of("u8", GroupCodes::U8(rule, 16), 16, 1, 8),
-            of("u4", GroupCodes::U4(rule, 16), 16, 2, 8),
-        ]
-    });
-    let groups = mx.chain(tiles).chain(unsigned);
-    let groups = groups.chain([of("nvfp4", GroupCodes::Nvfp4(0.0625), 16, 2, 1)]);
-    let blocks = BlockFormat::ALL.into_iter().chain(openvino);
-    let codes = QuantFormat::ALL.into_iter().map(Format::Codes);
-    (codes.chain(blocks.map(Format::Blocks))).chain(groups.map(Format::Groups))
 }
 
 impl Format {
@@ -342,20 +259,9 @@ impl Format {
             Format::Codes(QuantFormat::Int8Even) => "int8-even",
             Format::Codes(_) => "int8-round-away",
             Format::Blocks(format) => format.name,
-            Format::Groups(groups) => groups.name,
         }
     }
 
-    /// Returns the number of channels that divides a head.
-    fn values(self) -> usize {
-        match self {
-            Format::Codes(_) => 1,
-            Format::Blocks(format) => format.values,
-            Format::Groups(groups) => groups.values,
-        }
-    }
-
-    /// Creates a cache of the shape of a layout.
     fn cache_mut(self, memory: &mut [u8], layout: CacheLayout) -> Result<CacheMut<'_>, Error> {
         match self {
             Format::Codes(code) => {
@@ -367,21 +273,6 @@ impl Format {
                 )
             }
             Format::Blocks(format) => CacheMut::coded(memory, layout, format),
-            Format::Groups(groups) => {
-                let CacheShape {
-                    blocks,
-                    block_size,
-                    heads,
-                    head_dim,
-                } = layout.shape();
-                let codes = head_dim / groups.per_byte;
-                let bytes = codes + head_dim / groups.values * groups.numbers;
-                let layout =
-                    CacheLayout::nhd([blocks, block_size, heads, bytes * groups.per_byte])?
-                        .narrow_channels(0..head_dim)?;
-                let format = CacheFormat::by_group(groups.codes, ScalePlace::Inline(codes));
-                CacheMut::coded(memory, layout, format)
-            }
         }
     }
 }
