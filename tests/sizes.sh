@@ -12,7 +12,7 @@ rope-core-x86_64          1620000   machine code of every element, pairing and b
 models-x86_64              187000   what reads config.json and GGUF files
 rope-core-aarch64          940000   the same for AArch64, which has SVE beside NEON
 librope.so                2840000   the shared library, stripped; a tenth of it reads models' files
-librope.a                19000000   the static one, stripped; nearly all of it is Rust's standard library
+librope.a                19900000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64          95000   what frequencies and rows add to a program with given rows (wished for: 60000)
 config-x86_64              323000   what reading a config.json adds to a program that rotates by any plan
 scaling-x86_64               3500   the largest function of the frequencies
