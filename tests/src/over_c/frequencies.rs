@@ -40,7 +40,7 @@ pub struct Made {
 }
 
 impl Recipe<'_> {
-    /// Makes frequencies of so many chunks, or returns `None` if the calls are refused.
+    /// Creates frequencies in memory of `chunks` chunks; `None` if the calls are refused.
     ///
     /// # Panics
     ///
@@ -58,24 +58,12 @@ impl Recipe<'_> {
                     rope_frequencies_init(at, size, axes, base, scaling, init),
                 ],
                 Recipe::Singles(ref axes, list, factor) => {
-                    let (list, count, of) = (list.as_ptr().cast(), list.len(), rope_number::F32);
-                    inverse(
-                        axes,
-                        (list, count, of as i32),
-                        factor,
-                        (at, size),
-                        [new, init],
-                    )
+                    let list = (list.as_ptr().cast(), list.len(), rope_number::F32 as i32);
+                    inverse(axes, list, factor, (at, size), [new, init])
                 }
                 Recipe::Doubles(ref axes, list, factor) => {
-                    let (list, count, of) = (list.as_ptr().cast(), list.len(), rope_number::F64);
-                    inverse(
-                        axes,
-                        (list, count, of as i32),
-                        factor,
-                        (at, size),
-                        [new, init],
-                    )
+                    let list = (list.as_ptr().cast(), list.len(), rope_number::F64 as i32);
+                    inverse(axes, list, factor, (at, size), [new, init])
                 }
                 Recipe::Mixed(ref inverse, factor, angle) => {
                     let angle = mixed_angle(angle);
