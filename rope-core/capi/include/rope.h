@@ -1275,7 +1275,7 @@ rope_status rope_model_frequencies(const struct rope_model *model, size_t rotati
 // and rope_factors_short.weight; the bytes after them may be left out. Of a file that was split, `data` is the first
 // part. `gguf` has the answers that the file lacks, or is NULL.
 //
-// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before the rotation's keys;
+// Returns ROPE_STATUS_GGUF if the bytes are not a GGUF file, or end before the rotation's keys;
 // ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
 // key), ROPE_STATUS_UTF8, and what rope_frequencies_new returns. The call cannot report a lack of memory: the process
 // ends if the system gives none for reading the file.

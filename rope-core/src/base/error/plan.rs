@@ -64,7 +64,7 @@ errors! {
         "the plan has a norm, which the keys of a cache have already; rotate them by a plan without it",
     /// A call on parts of heads whose plan has a norm, a scale or a transform: the parts cannot become whole heads.
     StagesInParts {
-        /// What prevents it.
+        /// The obstacle, as a clause of the message.
         reason: &'static str,
     }: Operation =>
         "the plan has a norm, a scale or a transform, which need whole heads, but {reason}; run these stages on a \
