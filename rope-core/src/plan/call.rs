@@ -109,10 +109,10 @@ impl<'a> Call<'a> {
         plan: Rope<Lowered<'a>>,
         mut operands: PartsCall<'a>,
     ) -> Result<Self, Error> {
-        plan.check_parts(&mut operands)?;
+        operands.check(&plan)?;
         let kind = CallKind::Parts {
             operands,
-            run: |plan, operands| match plan.run_checked_parts(operands) {
+            run: |plan, operands| match operands.run_checked(plan) {
                 Ok(()) => Executor::Parts,
                 Err(_) => unreachable!("the parts were checked"),
             },

@@ -26,14 +26,14 @@ struct Gathered<'t> {
     of: PartOfCall,
 }
 
-impl<'p> Rope<Lowered<'p>> {
+impl<'a> PartsCall<'a> {
     /// Returns the stages of a call on parts. Heads from a cache have the norm and the scale already.
-    pub(super) fn stages_on_parts(&self, call: &mut PartsCall<'_>) -> Result<Lowered<'p>, Error> {
-        if self.stages.is_empty() {
-            return Ok(self.stages);
+    pub(super) fn stages<'p>(&mut self, plan: &Rope<Lowered<'p>>) -> Result<Lowered<'p>, Error> {
+        if plan.stages.is_empty() {
+            return Ok(plan.stages);
         }
-        let target = call.target.heads()?;
-        let read = match &call.source {
+        let target = self.target.heads()?;
+        let read = match &self.source {
             Some(source) => source.heads()?,
             None => target,
         };
@@ -43,26 +43,26 @@ impl<'p> Rope<Lowered<'p>> {
             _ if mixed => Err(in_parts(
                 "operands side by side have several elements, or are tensors and slots",
             )),
-            (false, _) => Ok(self.stages),
-            (true, true) => self.stages.shifted(),
-            (true, false) => Ok(self.stages.undone()),
+            (false, _) => Ok(plan.stages),
+            (true, true) => plan.stages.shifted(),
+            (true, false) => Ok(plan.stages.undone()),
         }
     }
 
     /// Checks a call whose stages are those of the plan.
-    pub(super) fn check_gathered<'a>(
-        &self,
-        call: &mut PartsCall<'a>,
+    pub(super) fn check_gathered(
+        &mut self,
+        plan: &Rope<Lowered<'_>>,
     ) -> Result<Checked<'a>, Error> {
-        let target = call.target.heads()?;
-        let source = match &call.source {
+        let target = self.target.heads()?;
+        let source = match &self.source {
             Some(source) => Some(source.heads()?),
             None => None,
         };
         if let Some(source) = source {
             source.check_same(target)?;
-        } else if call.angles.is_some() {
-            self.check_same_pairing()?;
+        } else if self.angles.is_some() {
+            plan.check_same_pairing()?;
         }
         let shape = match source {
             Some(source) if !source.in_slots() || target.in_slots() => source.shape,
@@ -72,9 +72,9 @@ impl<'p> Rope<Lowered<'p>> {
             .unwrap_or(target)
             .element
             .unwrap_or(f32::OUT_OF_PLACE);
-        let mut checked = self.checked(shape, (element, PassKernels::default()), call.angles)?;
+        let mut checked = plan.checked(shape, (element, PassKernels::default()), self.angles)?;
         let of_width = |head_dim| Shape { head_dim, ..shape };
-        if let Some(source) = &call.source {
+        if let Some(source) = &self.source {
             for index in 0..source.count() {
                 let part = source.at(index);
                 let width = OperandHeads::read(&part).shape.head_dim;
@@ -85,12 +85,12 @@ impl<'p> Rope<Lowered<'p>> {
         }
         if source.is_none() && target.in_slots() {
             checked.skips_identity = true;
-            if let Some(angles) = call.angles {
+            if let Some(angles) = self.angles {
                 angles.check_moves()?;
             }
         }
-        for index in 0..call.target.count() {
-            let part = call.target.at(index);
+        for index in 0..self.target.count() {
+            let part = self.target.at(index);
             let part_shape = of_width(OperandHeads::written(&part).shape.head_dim);
             let slots = match part {
                 OperandMut::Tensor(y, _) => {
@@ -105,12 +105,12 @@ impl<'p> Rope<Lowered<'p>> {
                 ));
             }
             slots.check(part_shape)?;
-            if let (true, Some(angles)) = (checked.skips_identity, call.angles) {
+            if let (true, Some(angles)) = (checked.skips_identity, self.angles) {
                 checked.repeats =
                     slots.repeats(part_shape, &|first, second| angles.is_same(first, second))?;
             }
         }
-        self.check_stages(&self.stages, &checked, false)?;
+        plan.check_stages(&plan.stages, &checked, false)?;
         let channels = shape.heads.saturating_mul(shape.head_dim);
         if channels > MOST_PARTS {
             return Err(Error::Plan(PlanError::PartsOnStack { channels }));
@@ -119,15 +119,15 @@ impl<'p> Rope<Lowered<'p>> {
     }
 
     /// Runs a call whose stages are those of the plan, which was checked before.
-    pub(super) fn run_gathered(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
-        let checked = &self.check_gathered(call)?;
+    pub(super) fn run_gathered(&mut self, plan: &Rope<Lowered<'_>>) -> Result<(), Error> {
+        let checked = &self.check_gathered(plan)?;
         let shape = checked.shape;
         if shape.is_empty() {
             return Ok(());
         }
         // Cached heads stay as they are where no row moves them, token by token.
         let (width, in_cache) = (shape.heads * shape.head_dim, checked.skips_identity);
-        if in_cache && call.angles.is_none() {
+        if in_cache && self.angles.is_none() {
             return Ok(());
         }
         let most = match in_cache {
@@ -137,7 +137,7 @@ impl<'p> Rope<Lowered<'p>> {
         with_tile(width * most.min(shape.tokens), &mut |tile| {
             for batch in 0..shape.batch {
                 for first in (0..shape.tokens).step_by(most) {
-                    if checked.repeats && is_repeated(call, shape, first) {
+                    if checked.repeats && is_repeated(self, shape, first) {
                         continue;
                     }
                     let tokens = most.min(shape.tokens - first);
@@ -158,7 +158,7 @@ impl<'p> Rope<Lowered<'p>> {
                             call: shape,
                         },
                     };
-                    self.run_block(call, checked, gathered);
+                    self.run_block(plan, checked, gathered);
                 }
             }
         });
@@ -167,30 +167,30 @@ impl<'p> Rope<Lowered<'p>> {
 
     /// Gathers some tokens, runs their stages, and writes them.
     fn run_block(
-        &self,
-        call: &mut PartsCall<'_>,
+        &mut self,
+        plan: &Rope<Lowered<'_>>,
         checked: &Checked<'_>,
         gathered: &mut Gathered<'_>,
     ) {
         let copies = Rope {
             window: Window::WHOLE,
-            ..self.with(Lowered::none())
+            ..plan.with(Lowered::none())
         };
         let copy = |part: &PartOfCall, source: &Operand<'_>, target: &mut OperandMut<'_>| {
             let kernels = (source.element(), PassKernels::default());
             choose::out_of_place(&copies.checked_pass(*part, kernels, None), source, target);
         };
-        let count = match &call.source {
+        let count = match &self.source {
             Some(source) => source.count(),
-            None => call.target.count(),
+            None => self.target.count(),
         };
         let mut start = 0;
         for index in 0..count {
             let (own, cache);
-            let source = match &call.source {
+            let source = match &self.source {
                 Some(source) => source.at(index),
                 None => {
-                    own = call.target.at(index);
+                    own = self.target.at(index);
                     match &own {
                         OperandMut::Tensor(x, element) => Operand::Tensor(x.read(), element),
                         OperandMut::Cache(slots) => {
@@ -218,7 +218,7 @@ impl<'p> Rope<Lowered<'p>> {
         let (mut moves, mut rounded) = (true, None);
         let staged = Rope {
             staged: true,
-            ..*self
+            ..*plan
         };
         staged.passes(checked, gathered.of, |pass| {
             if pass.skips_identity && pass.rows().is_identity(0, 0) {
@@ -233,8 +233,8 @@ impl<'p> Rope<Lowered<'p>> {
         }
 
         let mut start = 0;
-        for index in 0..call.target.count() {
-            let mut target = call.target.at(index);
+        for index in 0..self.target.count() {
+            let mut target = self.target.at(index);
             let channels = start..start + OperandHeads::written(&target).shape.head_dim;
             start = channels.end;
             let part = &gathered.part(&channels);

@@ -35,71 +35,71 @@ pub(super) struct OperandHeads {
 }
 
 /// Runs the call of a part by the plan of its channels.
-type RunPart<'r, 'p> = dyn FnMut(
-        &Rope<Lowered<'p>>,
+type RunPart<'r> = dyn FnMut(
+        &Rope<Lowered<'_>>,
         Option<Operand<'_>>,
         &mut OperandMut<'_>,
         Option<AnglesKind<'_>>,
     ) -> Result<(), Error>
     + 'r;
 
-impl<'p> Rope<Lowered<'p>> {
-    /// Runs a call on parts.
+impl<'a> PartsCall<'a> {
+    /// Runs the call.
     #[inline(never)]
-    pub(super) fn run_on_parts(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
-        self.check_parts(call)?;
-        self.run_checked_parts(call)
+    pub(super) fn run(&mut self, plan: &Rope<Lowered<'_>>) -> Result<(), Error> {
+        self.check(plan)?;
+        self.run_checked(plan)
     }
 
     /// Checks the calls of all parts.
     #[inline(never)]
-    pub(super) fn check_parts(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
-        let plan = &self.with(self.stages_on_parts(call)?);
+    pub(super) fn check(&mut self, plan: &Rope<Lowered<'_>>) -> Result<(), Error> {
+        let plan = &plan.with(self.stages(plan)?);
         if !plan.stages.is_empty() {
-            return plan.check_gathered(call).map(drop);
+            return self.check_gathered(plan).map(drop);
         }
-        let kernels = call.kernels;
-        plan.each_part(call, &mut |plan, source, target, angles| match source {
-            Some(source) => plan.check_into(&(source, None), target, angles).map(|_| ()),
-            None => plan.check_in_place(target, kernels, angles).map(|_| ()),
+        let kernels = self.kernels;
+        self.each_part(plan, &mut |plan, source, target, angles| match source {
+            Some(source) => plan.check_into(&(source, None), target, angles).map(drop),
+            None => plan.check_in_place(target, kernels, angles).map(drop),
         })
     }
 
     /// Runs the calls of all parts, which were checked together. Each is checked again, and none fails.
     #[inline(never)]
-    pub(super) fn run_checked_parts(&self, call: &mut PartsCall<'_>) -> Result<(), Error> {
-        let plan = &self.with(self.stages_on_parts(call)?);
+    pub(super) fn run_checked(&mut self, plan: &Rope<Lowered<'_>>) -> Result<(), Error> {
+        let plan = &plan.with(self.stages(plan)?);
         if !plan.stages.is_empty() {
-            return plan.run_gathered(call);
+            return self.run_gathered(plan);
         }
-        let kernels = call.kernels;
-        plan.each_part(call, &mut |plan, source, target, angles| match source {
+        let kernels = self.kernels;
+        self.each_part(plan, &mut |plan, source, target, angles| match source {
             Some(source) => plan.run_between(&(source, None), target, angles),
             None => plan.run_in_place(target, kernels, angles),
         })
     }
 
     /// Visits the parts of both operands.
-    fn each_part(&self, call: &mut PartsCall<'_>, run: &mut RunPart<'_, 'p>) -> Result<(), Error> {
-        let heads = call.target.heads()?;
-        if let Some(source) = &call.source {
+    fn each_part(&mut self, plan: &Rope<Lowered<'_>>, run: &mut RunPart<'_>) -> Result<(), Error> {
+        let heads = self.target.heads()?;
+        if let Some(source) = &self.source {
             source.heads()?.check_same(heads)?;
         }
-        let rotated = match call.angles {
-            Some(angles) => Some(self.rotated(heads.shape, angles.rotary_dim())?),
+        let rotated = match self.angles {
+            Some(angles) => Some(rotated(plan.window, heads.shape, angles.rotary_dim())?),
             None => None,
         };
         let mut is_rotated = false;
         let mut start = 0;
-        for index in 0..call.count() {
-            let channels = start..start + call.width(index);
+        for index in 0..self.count() {
+            let channels = start..start + self.width(index);
             start = channels.end;
             let (mut source_layout, mut target_layout) = (None, None);
-            let source = match &call.source {
+            let source = match &self.source {
                 Some(source) => Some(source.part(index, &channels, &mut source_layout)?),
                 None => None,
             };
-            let mut target = call.target.part(index, &channels, &mut target_layout)?;
+            let mut target = self.target.part(index, &channels, &mut target_layout)?;
             let mut window = Window::WHOLE;
             let mut angles = None;
             if let Some(rotated) = rotated.as_ref().filter(|_| !is_rotated) {
@@ -107,32 +107,18 @@ impl<'p> Rope<Lowered<'p>> {
                 if is_rotated {
                     window = Window {
                         first: rotated.start - channels.start,
-                        ..self.window.at_first()
+                        ..plan.window.at_first()
                     };
-                    angles = call.angles;
+                    angles = self.angles;
                 } else if rotated.start < channels.end {
                     return Err(divided(rotated.clone(), channels.end));
                 }
             }
-            run(&Rope { window, ..*self }, source, &mut target, angles)?;
+            run(&Rope { window, ..*plan }, source, &mut target, angles)?;
         }
         Ok(())
     }
 
-    /// Returns the channels that rotate.
-    fn rotated(&self, shape: Shape, rotary_dim: usize) -> Result<Range<usize>, Error> {
-        let head_dim = self.window.shape(shape, rotary_dim)?.head_dim;
-        if rotary_dim > head_dim {
-            return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
-                rotary_dim,
-                head_dim,
-            }));
-        }
-        Ok(self.window.first..self.window.first + rotary_dim)
-    }
-}
-
-impl PartsCall<'_> {
     /// Returns the number of parts: those of the target, or of the source of a whole one.
     fn count(&self) -> usize {
         match (&self.target, &self.source) {
@@ -361,6 +347,18 @@ impl OperandHeads {
             }
         }
     }
+}
+
+/// Returns the channels that rotate.
+fn rotated(window: Window, shape: Shape, rotary_dim: usize) -> Result<Range<usize>, Error> {
+    let head_dim = window.shape(shape, rotary_dim)?.head_dim;
+    if rotary_dim > head_dim {
+        return Err(Error::Rows(RowsError::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        }));
+    }
+    Ok(window.first..window.first + rotary_dim)
 }
 
 #[cold]

@@ -53,7 +53,7 @@ impl<S: Stages> Rope<S> {
                     kernels,
                     angles,
                 };
-                self.erased(&mut |rope| rope.run_on_parts(call))
+                self.erased(&mut |rope| call.run(rope))
             }
         }
     }
@@ -78,7 +78,7 @@ impl<S: Stages> Rope<S> {
                     kernels: PassKernels::default(),
                     angles,
                 };
-                self.erased(&mut |rope| rope.run_on_parts(call))
+                self.erased(&mut |rope| call.run(rope))
             }
         }
     }
@@ -414,7 +414,7 @@ impl<'p> Rope<Lowered<'p>> {
         let (shape, element) = (x.layout.shape(), kernels.0);
         for output in &mut *outputs {
             if let Some(mut call) = output.parts_call(x, element) {
-                self.check_parts(&mut call)?;
+                call.check(self)?;
                 continue;
             }
             output.check(shape)?;
@@ -439,7 +439,7 @@ impl<'p> Rope<Lowered<'p>> {
         let threads = self.threads().is_some();
         for output in &mut *outputs {
             if let Some(mut call) = output.parts_call(x, element) {
-                self.run_checked_parts(&mut call)?;
+                call.run_checked(self)?;
             } else if threads || output.is_grouped() {
                 output.targets(&PartOfCall::whole(shape), &mut |angles, target| {
                     self.run_checked_between(&checked(angles), source, target);
