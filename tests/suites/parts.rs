@@ -9,6 +9,7 @@ use rope_core::cache::{
     GroupCodes, QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
 };
 use rope_core::error::{PlanError, SlotsError};
+use rope_core::internals::AnySource;
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Normed, Scale, StageOrder};
 use rope_core::{
@@ -577,6 +578,26 @@ fn refused_stages() {
         ),
     );
     assert_eq!(memory, (vec![0x5a; 2048], vec![0.5; 16 * 16]));
+    // The element of the source rounds between stages, and slots determine which stages run.
+    let mixed = error::stages_in_parts(
+        "operands side by side have several elements, or are tensors and slots",
+    );
+    let (first, second) = ([1.0_f32; 4 * 16], [bf16::ONE; 4 * 16]);
+    let shape = [1, 4, 1, 16];
+    let floats = || AnySource::F32(Tensor::new(&first, shape).expect("a valid tensor"));
+    let halves = AnySource::Bf16(Tensor::new(&second, shape).expect("a valid tensor"));
+    let layout = CacheLayout::nhd([1, 4, 1, 16]).expect("a layout");
+    let cache = Cache::new(&first, layout).expect("a cache");
+    let slots = AnySource::Slots(cache.slots(0..4));
+    let mut y = vec![0.5_f32; 4 * 32];
+    let target = &mut TensorMut::new(&mut y, [1, 4, 1, 32]).expect("a valid tensor");
+    for pair in [[floats(), halves], [slots, floats()]] {
+        let source = AnySource::Pair(&pair);
+        refused(rope.apply_into(&source, target), mixed);
+        let prepared = rope.prepare_into(&source, target, &NoRotation);
+        refused(prepared.map(drop), mixed);
+    }
+    assert_eq!(y, [0.5; 4 * 32]);
     // Three heads of 2048 channels are too many.
     let x = vec![1.0_f32; 3 * 2048];
     let mut y = [vec![0.5_f32; 3 * 1024], vec![0.5_f32; 3 * 1024]];
@@ -682,7 +703,7 @@ fn plans<'a>(
     ]
 }
 
-fn stages_of<E: Number>(source: &mut Source<'_>) {
+fn stages_of<E: Number>(source: &mut Source<'_>, window: usize) {
     let slots = [5_i64, 17, -1, 6, 0, 8, 9, 3];
     let x: Vec<E> = values(source, slots.len() * HEAD);
     let factors: Vec<f32> = values(source, slots.len());
@@ -700,9 +721,9 @@ fn stages_of<E: Number>(source: &mut Source<'_>) {
         bytes(&mut memory).to_vec()
     };
     for backend in Backend::available() {
-        let rope = rope(backend).with_window(LATENT);
+        let rope = rope(backend).with_window(window);
         for (name, plan) in plans(rope, [&own, &wide], &factors) {
-            let doing = |way: &str| format!("{backend}, {}, {name}, {way}", E::NAME);
+            let doing = |way: &str| format!("{backend}, {}, {name}, from {window}, {way}", E::NAME);
             let (whole, apart) = (
                 tensor(&x, HEAD),
                 [tensor(&latents, LATENT), tensor(&keys, KEY)],
@@ -759,19 +780,28 @@ fn stages_of<E: Number>(source: &mut Source<'_>) {
     }
 }
 
-/// Tests that stages run on whole heads, whose parts then have the bits of calls into one format each.
+/// Tests that stages run on whole heads, whose parts then have the bits of calls into one format each. The channels
+/// that rotate are the second part, or straddle both.
 #[test]
 fn stages() {
     let source = &mut Source::random("stages");
-    stages_of::<bf16>(source);
-    stages_of::<f32>(source);
-    stages_of::<f16>(source);
+    stages_of::<bf16>(source, LATENT);
+    stages_of::<f32>(source, LATENT);
+    stages_of::<f16>(source, LATENT);
+    stages_of::<bf16>(source, LATENT - KEY / 2);
+    stages_of::<f32>(source, LATENT - KEY + 1);
 }
 
 /// Tests transformed records: read, shifted in place and copied, against the same steps on caches of f32.
 #[test]
 fn transformed_records() {
     let memory = written(&mut Source::random("transformed records"));
+    transformed(&memory, LATENT);
+    transformed(&memory, LATENT - KEY / 2);
+}
+
+/// Tests records whose channels rotate from `window` on.
+fn transformed(memory: &[u32], window: usize) {
     let frequencies = frequencies();
     let slots = [3_i64, 9, 20, 9, -1, 4];
     let shift = frequencies
@@ -781,9 +811,9 @@ fn transformed_records() {
     let whole = CacheLayout::nhd([1, slots.len(), 1, HEAD]).expect("a layout");
     for backend in Backend::available() {
         let rope = Rope::new(Pairing::Half).with_backend(backend);
-        let rope = rope.expect("an available backend").with_window(LATENT);
+        let rope = rope.expect("an available backend").with_window(window);
         let plan = rope.with_hadamard(hadamard);
-        let mut record = memory.clone();
+        let mut record = memory.to_vec();
         let parts = CacheParts::new(bytes(&mut record), deepseek()).expect("parts that fit");
         let mut plain = vec![0.0_f32; slots.len() * HEAD];
         rope.apply_into(&parts.slots(&slots), &mut tensor_mut(&mut plain, HEAD))
@@ -811,7 +841,11 @@ fn transformed_records() {
                 .flat_map(|(head, _)| head.to_vec())
                 .collect::<Vec<_>>()
         };
-        same(&read(&got), &read(&expected), &format!("{backend}, read"));
+        same(
+            &read(&got),
+            &read(&expected),
+            &format!("{backend}, from {window}, read"),
+        );
 
         // Copied: transformed again after the rotation.
         rope.with_window(0)
@@ -819,7 +853,7 @@ fn transformed_records() {
             .apply(&mut tensor_mut(&mut expected, HEAD))
             .expect("operands that fit");
         let copied = |write: &mut dyn FnMut(&mut CachePartsMut<'_, 2>) -> Result<(), Error>| {
-            let mut target = memory.clone();
+            let mut target = memory.to_vec();
             let mut cache = CachePartsMut::new(bytes(&mut target), deepseek()).expect("parts");
             write(&mut cache).expect("operands that fit");
             target
@@ -830,7 +864,7 @@ fn transformed_records() {
         let got = copied(&mut |cache| {
             plan.rotate_into(&parts.slots(&slots), &mut cache.slots(&to), &shift)
         });
-        same(&got, &wanted, &format!("{backend}, copied"));
+        same(&got, &wanted, &format!("{backend}, from {window}, copied"));
 
         // In place: a slot of two tokens once, and one that does not move not at all.
         let in_place = [3_i64, 9, 20, 9, -1, -1];
@@ -848,11 +882,15 @@ fn transformed_records() {
             same(
                 &got,
                 &wanted,
-                &format!("{backend}, in place, prepared {prepared}"),
+                &format!("{backend}, from {window}, in place, prepared {prepared}"),
             );
         }
         let got = copied(&mut |cache| plan.apply(&mut cache.slots(&slots)));
-        same(&got, &memory, &format!("{backend}, without a rotation"));
+        same(
+            &got,
+            memory,
+            &format!("{backend}, from {window}, without a rotation"),
+        );
     }
 }
 
