@@ -25,6 +25,16 @@ const LEN: usize = TOKENS * HEADS * HEAD_DIM;
 
 type Outcome = Result<(), Error>;
 
+/// The verbs that not every plan and not all angles have.
+const PASSES: [&str; 6] = [
+    "`backward`",
+    "`backward_into`",
+    "`angle_gradients`",
+    "`factor_gradients`",
+    "`cos_sin_gradients`",
+    "`channel_gradients`",
+];
+
 /// A row of the table: a verb, its operands, and the outcome with each plan; `None` does not compile.
 struct Row {
     verb: &'static str,
@@ -270,13 +280,13 @@ struct Table {
 }
 
 impl Table {
-    /// Calls every verb with a plan and angles; `backward` is the outcome of the backward pass.
+    /// Calls every verb with a plan and angles; `passes` are the outcomes of [`PASSES`].
     fn column(
         &mut self,
         name: &'static str,
         plan: &Rope<impl Stages>,
         angles: &impl Angles,
-        backward: Option<[Outcome; 2]>,
+        passes: [Option<Outcome>; 6],
     ) {
         let mut calls = Vec::new();
         let rotate = ["`rotate`", "`rotate_into` from", "`rotate_into` to"];
@@ -320,12 +330,8 @@ impl Table {
         let all = calls
             .into_iter()
             .map(|(verb, operand, outcome)| (verb, operand, Some(outcome)));
-        let there = backward.map(|[there, _]| there);
-        let into = backward.map(|[_, into]| into);
-        let all = all.chain([
-            ("`backward`", "tensors", there),
-            ("`backward_into`", "tensors", into),
-        ]);
+        let passes = PASSES.into_iter().zip(passes);
+        let all = all.chain(passes.map(|(verb, outcome)| (verb, "tensors", outcome)));
         for (index, (verb, operand, outcome)) in all.enumerate() {
             if is_first {
                 self.rows.push(Row {
@@ -340,9 +346,23 @@ impl Table {
         }
     }
 
-    /// Adds a column of rows and a plan that has a backward pass.
+    /// Adds a column of rows, and of a plan that has a backward pass.
     fn trained(&mut self, name: &'static str, plan: &Rope<impl Transpose>, rows: &Rows<'_>) {
-        self.column(name, plan, rows, Some(backward(plan, rows)));
+        let [there, into] = backward(plan, rows).map(Some);
+        self.column(name, plan, rows, [there, into, None, None, None, None]);
+    }
+
+    /// Adds a column of rows, and of a plan without stages, whose gradients of angles have calls of their own.
+    fn plain(&mut self, name: &'static str, plan: &Rope, rows: &Rows<'_>) {
+        let [there, into] = backward(plan, rows).map(Some);
+        let [angles, factors, both] = gradients(plan, rows).map(Some);
+        self.column(name, plan, rows, [there, into, angles, factors, both, None]);
+    }
+
+    /// Adds a column of full-width rows.
+    fn full(&mut self, name: &'static str, plan: &Rope, rows: &FullRows<'_>) {
+        let last = Some(channel_gradients(plan));
+        self.column(name, plan, rows, [None, None, None, None, None, last]);
     }
 
     /// Returns the table in Markdown: one row for the operands of a verb whose outcomes are equal, and the refusals.
@@ -419,6 +439,67 @@ fn backward(plan: &Rope<impl Transpose>, rows: &Rows<'_>) -> [Outcome; 2] {
     [there, into]
 }
 
+/// Calls the gradients of a plan without stages.
+fn gradients(plan: &Rope, rows: &Rows<'_>) -> [Outcome; 3] {
+    let ones = vec![1.0_f32; LEN];
+    let x = &Tensor::new(&ones, SHAPE).expect("valid");
+    let shape = [TOKENS, rows.len() / TOKENS, rows.rotary_dim() / 2];
+    [
+        sums(shape, |sums, _| plan.angle_gradients(x, x, sums)),
+        sums(shape, |sums, _| plan.factor_gradients(x, x, sums)),
+        sums(shape, |cos, sin| plan.cos_sin_gradients(x, x, cos, sin)),
+    ]
+}
+
+/// Calls the gradients of full-width rows.
+fn channel_gradients(plan: &Rope) -> Outcome {
+    let ones = vec![1.0_f32; LEN];
+    let x = &Tensor::new(&ones, SHAPE).expect("valid");
+    sums([TOKENS, 1, ROTARY], |cos, sin| {
+        plan.channel_gradients(x, x, cos, sin)
+    })
+}
+
+/// Runs a call with two lists of sums, which a refused call leaves alone.
+fn sums(
+    shape: [usize; 3],
+    call: impl FnOnce(&mut PairGradients<'_>, &mut PairGradients<'_>) -> Outcome,
+) -> Outcome {
+    let mut lists = [(); 2].map(|()| vec![0.0; shape.iter().product()]);
+    let [mut one, mut two] = lists
+        .each_mut()
+        .map(|list| PairGradients::new(list, shape).expect("whole rows"));
+    let outcome = call(&mut one, &mut two);
+    let is_untouched = lists.iter().flatten().all(|sum| *sum == 0.0);
+    assert!(outcome.is_ok() || is_untouched, "{outcome:?} has written");
+    outcome
+}
+
+/// Moves the slots of each kind of cache.
+fn moves() -> Table {
+    let mut table = Table {
+        columns: vec!["slots to slots"],
+        rows: Vec::new(),
+    };
+    let mut note = |operand, outcome| {
+        table.rows.push(Row {
+            verb: "`move_slots`",
+            operands: vec![operand],
+            outcomes: vec![Some(outcome)],
+        });
+    };
+    for kind in &cache_kinds() {
+        let slots = kind.slots();
+        let moved = painted(kind.bytes(), |y| kind.on(y).move_slots(&slots, &slots));
+        note(kind.name, moved);
+    }
+    let moved = painted(2 * LEN, |y| {
+        slots_with_parts(y).move_slots(0..TOKENS, 0..TOKENS)
+    });
+    note("slots in parts", moved);
+    table
+}
+
 #[test]
 fn the_guide_has_the_table() {
     let path = concat!(
@@ -426,9 +507,6 @@ fn the_guide_has_the_table() {
         "/../rope-core/src/guide/verbs.md"
     );
     let page = std::fs::read_to_string(path).expect("the page");
-    let (start, end) = ("<!-- verbs -->\n\n", "\n<!-- end of verbs -->");
-    let (before, rest) = page.split_once(start).expect("the table's beginning");
-    let (_, rest) = rest.split_once(end).expect("its end");
 
     let frequencies =
         |rotary_dim| Frequencies::new(rotary_dim, 1e4, &Scaling::Default).expect("a base");
@@ -449,33 +527,43 @@ fn the_guide_has_the_table() {
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
 
+    const NONE: [Option<Outcome>; 6] = [const { None }; 6];
     let mut table = Table::default();
-    table.trained("rows", &rope, &rows);
+    table.plain("rows", &rope, &rows);
     table.column(
         "positions",
         &rope,
         &frequencies(ROTARY).at(0..TOKENS).expect("positions"),
-        None,
+        NONE,
     );
-    table.trained("rows per head", &rope, &per_head);
-    table.trained("a magnitude", &rope, &longer);
-    table.column("full width", &rope, &full, None);
-    table.trained(
+    table.plain("rows per head", &rope, &per_head);
+    table.plain("a magnitude", &rope, &longer);
+    table.full("full width", &rope, &full);
+    table.plain(
         "`Transpose`",
         &rope.with_direction(Direction::Transpose),
         &rows,
     );
-    table.trained("`Inverse`", &inverse, &rows);
-    table.trained("`Inverse`, a magnitude", &inverse, &longer);
-    table.column("`Inverse`, full width", &inverse, &full, None);
-    table.trained("another pairing", &changed, &rows);
+    table.plain("`Inverse`", &inverse, &rows);
+    table.plain("`Inverse`, a magnitude", &inverse, &longer);
+    table.full("`Inverse`, full width", &inverse, &full);
+    table.plain("another pairing", &changed, &rows);
     table.trained("a scale", &rope.with_scale(Scale::constant(0.5)), &rows);
     table.trained("a transform", &rope.with_hadamard(hadamard), &rows);
-    table.column("a norm", &rope.with_norm(norm), &rows, None);
+    table.column("a norm", &rope.with_norm(norm), &rows, NONE);
     let after = norm.with_order(StageOrder::AfterRotation);
-    table.column("a norm after", &rope.with_norm(after), &rows, None);
-    table.trained("`with_parts`", &rope.with_parts(2), &rows);
+    table.column("a norm after", &rope.with_norm(after), &rows, NONE);
+    table.plain("`with_parts`", &rope.with_parts(2), &rows);
 
-    let renewed = [before, start, &table.markdown(), end, rest].concat();
+    let mut renewed = page.clone();
+    for (name, table) in [("verbs", table), ("moves", moves())] {
+        let (start, end) = (
+            format!("<!-- {name} -->\n\n"),
+            format!("\n<!-- end of {name} -->"),
+        );
+        let (before, rest) = renewed.split_once(&start).expect("the table's beginning");
+        let (_, rest) = rest.split_once(&end).expect("its end");
+        renewed = [before, &start, &table.markdown(), &end, rest].concat();
+    }
     rope_tests::snapshot::compare(path, &page, &renewed);
 }
