@@ -5,7 +5,6 @@ mod latent;
 mod place;
 mod slots;
 
-use rope_core::stages::Normed;
 use rope_core::{NoRotation, Pairing, Rope};
 
 use crate::norms::RawNorm;
@@ -55,7 +54,10 @@ fn interleave(one: &Tensor, other: &Tensor) -> bool {
 pub(crate) fn rotate_into_caches(
     [k, v]: [RawTensor; 2],
     rows: RawRows,
-    [key_cache, value_cache, key_scale, value_scale]: [RawTensor; 4],
+    ([key_cache, value_cache], [key_scale, value_scale, key_zero, value_zero]): (
+        [RawTensor; 2],
+        [RawTensor; 4],
+    ),
     slots: RawTensor,
     (weight, norm): (RawTensor, RawNorm),
     (format, factors): (RawFormat, [f64; 2]),
@@ -64,8 +66,10 @@ pub(crate) fn rotate_into_caches(
     let plan = Plan::new(plan)?;
     let mut key_cache = key_cache.named_mut("key_cache")?;
     let mut value_cache = value_cache.named_mut("value_cache")?;
-    let mut key_scale = key_scale.named_mut("key_scale")?;
-    let mut value_scale = value_scale.named_mut("value_scale")?;
+    let key_scale = key_scale.named_mut("key_scale")?;
+    let value_scale = value_scale.named_mut("value_scale")?;
+    let key_zero = key_zero.named_mut("key_zero")?;
+    let value_zero = value_zero.named_mut("value_zero")?;
     let k = with_adjacent_channels(k.named("k")?)?;
     let v = with_adjacent_channels(v.named("v")?)?;
     let (slots, weight) = (integers(&slots.named("slots")?)?, weight.named("weight")?);
@@ -77,16 +81,13 @@ pub(crate) fn rotate_into_caches(
         )));
     }
     plan.check_rounded_once()?;
-    let scales = [
-        format.scales(&key_scale, &key_cache, factors[0])?,
-        format.scales(&value_scale, &value_cache, factors[1])?,
-    ];
-    let mut written = vec![&key_cache, &value_cache];
-    for (tensor, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
-        if scales.are_kept() {
-            written.push(tensor);
-        }
-    }
+    let mut of_keys = format.scales([key_scale, key_zero], &key_cache, factors[0])?;
+    let mut of_values = format.scales([value_scale, value_zero], &value_cache, factors[1])?;
+    let written: Vec<_> = [&key_cache, &value_cache]
+        .into_iter()
+        .chain(of_keys.kept())
+        .chain(of_values.kept())
+        .collect();
     RawNorm::check_apart(&weight, &written)?;
     for (index, one) in written.iter().enumerate() {
         // Scales may lie among the codes of their cache, which it checks itself.
@@ -101,10 +102,7 @@ pub(crate) fn rotate_into_caches(
             )));
         }
     }
-    let mut rope = Rope::<Normed<'_>>::from(plan.rope());
-    if norm.formula != -1 {
-        rope = rope.with_norm(norm.with(&weight)?);
-    }
+    let rope = norm.rope(&plan, &weight)?;
     let unchanged = Rope::new(Pairing::Half);
     let is_shared = written.iter().any(|one| {
         let others = written.iter().filter(|other| other.name() > one.name());
@@ -114,26 +112,21 @@ pub(crate) fn rotate_into_caches(
     let written: Vec<_> = written.iter().map(|tensor| tensor.memory()).collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (k_shape, v_shape) = (extents(&k, &plan)?, extents(&v, &plan)?);
-        let [of_keys, of_values] = &scales;
-        let (of_keys, of_values) = ((&mut key_scale, of_keys), (&mut value_scale, of_values));
         let read = [&k, &v];
         with_elements!(k, E => {
             let x = rope_core::Tensor::new(k.elements::<E>()?, layout(&k, &plan)?)?;
             let y = rope_core::Tensor::new(v.elements::<E>()?, layout(&v, &plan)?)?;
             if is_shared {
                 // Slices of two caches in one page do not exist together: the values are checked, the keys written.
-                let (scale, scales) = (&mut *of_values.0, of_values.1);
-                let values = (&mut *scale, scales);
-                let mut values = format.cache(&mut value_cache, values, &read, v_shape[3])?;
+                let mut values = format.cache(&mut value_cache, &mut of_values, &read, v_shape[3])?;
                 let _ = unchanged.prepare_into(&y, &mut values.slots(&slots), &NoRotation)?;
-                let mut keys = format.cache(&mut key_cache, of_keys, &read, k_shape[3])?;
+                let mut keys = format.cache(&mut key_cache, &mut of_keys, &read, k_shape[3])?;
                 rope.rotate_into(&x, &mut keys.slots(&slots), rows)?;
-                let values = (scale, scales);
-                let mut values = format.cache(&mut value_cache, values, &read, v_shape[3])?;
+                let mut values = format.cache(&mut value_cache, &mut of_values, &read, v_shape[3])?;
                 return Ok(unchanged.apply_into(&y, &mut values.slots(&slots))?);
             }
-            let mut keys = format.cache(&mut key_cache, of_keys, &read, k_shape[3])?;
-            let mut values = format.cache(&mut value_cache, of_values, &read, v_shape[3])?;
+            let mut keys = format.cache(&mut key_cache, &mut of_keys, &read, k_shape[3])?;
+            let mut values = format.cache(&mut value_cache, &mut of_values, &read, v_shape[3])?;
             let (mut keys, mut values) = (keys.slots(&slots), values.slots(&slots));
             let write_keys = rope.prepare_into(&x, &mut keys, rows)?;
             let write_values = unchanged.prepare_into(&y, &mut values, &NoRotation)?;
@@ -142,12 +135,9 @@ pub(crate) fn rotate_into_caches(
             Ok(())
         })
     })?;
-    key_cache.count_write()?;
-    value_cache.count_write()?;
-    for (scale, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
-        if scales.are_kept() {
-            scale.count_write()?;
-        }
-    }
-    Ok(())
+    let mut written = [&key_cache, &value_cache]
+        .into_iter()
+        .chain(of_keys.kept())
+        .chain(of_values.kept());
+    written.try_for_each(Tensor::count_write)
 }

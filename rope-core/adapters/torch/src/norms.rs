@@ -2,8 +2,8 @@
 
 use rope_core::error::PlanError;
 use rope_core::norm::{Norm, NormFormula, NormReach, Weights};
-use rope_core::stages::StageOrder;
-use rope_core::{Dimension, Error, TensorMut};
+use rope_core::stages::{Normed, StageOrder};
+use rope_core::{Dimension, Error, Rope, TensorMut};
 
 use crate::parallel;
 use crate::plan::Plan;
@@ -77,6 +77,14 @@ impl RawNorm {
 }
 
 impl RawNorm {
+    /// The plan of a write into a cache; a formula of -1 is no norm.
+    pub(crate) fn rope<'a>(self, plan: &Plan, weight: &'a Tensor) -> Result<Rope<Normed<'a>>> {
+        match self.formula {
+            -1 => Ok(plan.rope().into()),
+            _ => Ok(plan.rope().with_norm(self.with(weight)?)),
+        }
+    }
+
     /// The dimensions along which tensors may be cut. A norm over a token needs all of its heads, and so do weights of
     /// each head.
     fn cuts(self, weight: &Tensor) -> &'static [Dimension] {

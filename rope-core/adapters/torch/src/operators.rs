@@ -145,37 +145,41 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             norms::norm_rotate_qk_in_place([q, k], [q_weight, k_weight], rows(cos, sin), norm, plan)
         };
     "rotate_into_caches(Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor(a!) key_cache, Tensor(b!) value_cache, \
-        Tensor(c!) key_scale, Tensor(d!) value_scale, Tensor slots, Tensor weight, float eps, int formula=-1, \
-        int format=0, int plan=0, float key_factor=1.0, float value_factor=1.0) -> ()"
-        => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, key_scale: T, value_scale: T, slots: T, weight: T,
-            eps: f64, formula: i64, format: i64, plan: i64, key_factor: f64, value_factor: f64| {
-            let norm = norms::RawNorm { formula, eps };
+        Tensor(c!) key_scale, Tensor(d!) value_scale, Tensor(e!) key_zero, Tensor(f!) value_zero, Tensor slots, \
+        Tensor weight, float eps, int formula=-1, int format=0, int plan=0, float key_factor=1.0, \
+        float value_factor=1.0) -> ()"
+        => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, key_scale: T, value_scale: T, key_zero: T,
+            value_zero: T, slots: T, weight: T, eps: f64, formula: i64, format: i64, plan: i64, key_factor: f64,
+            value_factor: f64| {
+            let norm = (weight, norms::RawNorm { formula, eps });
             let format = (caches::RawFormat(format), [key_factor, value_factor]);
-            let caches = [key_cache, value_cache, key_scale, value_scale];
-            caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
+            let caches = ([key_cache, value_cache], [key_scale, value_scale, key_zero, value_zero]);
+            caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, norm, format, plan)
         };
     "rotate_into_latent_cache(Tensor latent, Tensor key, Tensor cos, Tensor sin, Tensor(a!) cache, Tensor slots, \
-        int plan=0, int format=0) -> ()"
-        => |latent: T, key: T, cos: T, sin: T, cache: T, slots: T, plan: i64, format: i64| {
-            let caches = (cache, slots);
-            caches::rotate_into_latent_cache([latent, key], rows(cos, sin), caches, (format, plan))
+        Tensor weight, float eps, int formula=-1, int plan=0, int format=0) -> ()"
+        => |latent: T, key: T, cos: T, sin: T, cache: T, slots: T, weight: T, eps: f64, formula: i64, plan: i64,
+            format: i64| {
+            let (caches, norm) = ((cache, slots), (weight, norms::RawNorm { formula, eps }));
+            caches::rotate_into_latent_cache([latent, key], rows(cos, sin), caches, norm, (format, plan))
         };
-    "read_cache(Tensor cache, Tensor scale, Tensor slots, Tensor(a!) out, Tensor cos, Tensor sin, int latent=0, \
-        int format=0, int plan=0, float factor=1.0) -> ()"
-        => |cache: T, scale: T, slots: T, out: T, cos: T, sin: T, latent: i64, format: i64, plan: i64, factor: f64| {
-            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+    "read_cache(Tensor cache, Tensor scale, Tensor zero, Tensor slots, Tensor(a!) out, Tensor cos, Tensor sin, \
+        int latent=0, int format=0, int plan=0, float factor=1.0) -> ()"
+        => |cache: T, scale: T, zero: T, slots: T, out: T, cos: T, sin: T, latent: i64, format: i64, plan: i64,
+            factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale, zero], latent, format, factor };
             caches::read_cache(cache, slots, out, rows(cos, sin), plan)
         };
-    "rotate_cache_(Tensor(a!) cache, Tensor(b!) scale, Tensor slots, Tensor cos, Tensor sin, int latent=0, \
-        int format=0, int plan=0, float factor=1.0) -> ()"
-        => |cache: T, scale: T, slots: T, cos: T, sin: T, latent: i64, format: i64, plan: i64, factor: f64| {
-            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+    "rotate_cache_(Tensor(a!) cache, Tensor(b!) scale, Tensor(c!) zero, Tensor slots, Tensor cos, Tensor sin, \
+        int latent=0, int format=0, int plan=0, float factor=1.0) -> ()"
+        => |cache: T, scale: T, zero: T, slots: T, cos: T, sin: T, latent: i64, format: i64, plan: i64, factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale, zero], latent, format, factor };
             caches::rotate_cache_in_place(cache, slots, rows(cos, sin), plan)
         };
-    "move_slots(Tensor(a!) cache, Tensor(b!) scale, Tensor from_slots, Tensor to_slots, int latent=0, int format=0, \
-        float factor=1.0) -> ()"
-        => |cache: T, scale: T, from: T, to: T, latent: i64, format: i64, factor: f64| {
-            let cache = caches::RawCache { tensors: [cache, scale], latent, format, factor };
+    "move_slots(Tensor(a!) cache, Tensor(b!) scale, Tensor(c!) zero, Tensor from_slots, Tensor to_slots, int latent=0, \
+        int format=0, float factor=1.0) -> ()"
+        => |cache: T, scale: T, zero: T, from: T, to: T, latent: i64, format: i64, factor: f64| {
+            let cache = caches::RawCache { tensors: [cache, scale, zero], latent, format, factor };
             caches::move_slots(cache, [from, to])
         };
 };

@@ -133,6 +133,8 @@ class Slots(unittest.TestCase):
                 for rule in ("", "_minimum"):
                     scale = torch.zeros(BLOCKS, SLOTS, HEADS, 2 * parts)
                     yield f"u{bits}{rule}", empty(CHANNELS * bits // 8), dict(scale=scale)
+                    numbers = [torch.zeros(BLOCKS, SLOTS, HEADS, parts) for _ in range(2)]
+                    yield f"u{bits}{rule}", empty(CHANNELS * bits // 8), dict(scale=numbers[0], zero=numbers[1])
         for format, per_byte, group, rules, dtype in (
             ("mxfp4", 2, 32, ("", "_even", "_up"), torch.uint8), ("mxfp8", 1, 32, ("", "_even", "_up"), torch.uint8),
             ("nvfp4", 2, 16, ("",), torch.uint8), ("e4m3_in_128", 1, 128, ("", "_power_of_two"), torch.float32),
@@ -153,7 +155,7 @@ class Slots(unittest.TestCase):
         """A copy that lies as the original does: codes and scales may share a page."""
         scale = how.get("scale")
         if not isinstance(scale, torch.Tensor) or scale.untyped_storage().data_ptr() != cache.untyped_storage().data_ptr():
-            kept = {**how, "scale": scale.clone()} if isinstance(scale, torch.Tensor) else how
+            kept = {name: each.clone() if isinstance(each, torch.Tensor) else each for name, each in how.items()}
             return cache.clone(), kept
         storage = cache.untyped_storage().clone()
         alike = lambda t: torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
@@ -164,6 +166,7 @@ class Slots(unittest.TestCase):
         named = dict(value_scale=how.get("scale", 1.0), value_factor=how.get("factor", 1.0))
         keys, kept = self.copy(cache, how)
         named |= dict(key_scale=kept.get("scale", 1.0), key_factor=named["value_factor"])
+        named |= dict(key_zero=kept.get("zero"), value_zero=how.get("zero"))
         cos = torch.ones(len(slots), x.shape[-1] // 2)
         rope_kernels.rotate_into_caches(x[None], x[None], cos, cos * 0, keys, cache, slots, format=format, layout="bshd",
                                         **named, **layout)
@@ -171,8 +174,9 @@ class Slots(unittest.TestCase):
     def same_cache(self, one, other, what):
         (cache, how), (wanted, wanted_how) = one, other
         self.assertTrue(torch.equal(cache.contiguous().view(torch.uint8), wanted.contiguous().view(torch.uint8)), what)
-        if isinstance(how.get("scale"), torch.Tensor):
-            self.assertTrue(torch.equal(how["scale"], wanted_how["scale"]), what)
+        for name in ("scale", "zero"):
+            if isinstance(how.get(name), torch.Tensor):
+                self.assertTrue(torch.equal(how[name], wanted_how[name]), what)
 
     def test_every_format(self):
         torch.manual_seed(SEED)
@@ -184,7 +188,8 @@ class Slots(unittest.TestCase):
             what = f"{format} {how}, seed {SEED}"
             self.write(torch.randn(20, HEADS, CHANNELS), cache, how, torch.randperm(20), format)
             scale = how.get("scale", 1.0)
-            kept = decoded(format, cache, scale, how.get("factor", 1.0)).flatten(0, 1)
+            numbers = torch.stack((scale, how["zero"]), -1).flatten(-2) if "zero" in how else scale
+            kept = decoded(format, cache, numbers, how.get("factor", 1.0)).flatten(0, 1)
             self.assertGreater(kept.std().item(), 0.5, what)
             named = dict(format=format, **how)
             cos, sin = self.rows(5)
@@ -214,7 +219,7 @@ class Slots(unittest.TestCase):
                 pairs = (source >= 0) & (target >= 0)
                 tensors = [moved[0]]
                 if isinstance(scale, torch.Tensor) and scale.dim() > 1:
-                    tensors.append(moved[1]["scale"])
+                    tensors += [moved[1][name] for name in ("scale", "zero") if name in how]
                 for tensor in tensors:
                     rows = tensor.flatten(0, 1) if tensor.is_contiguous() else tensor.reshape(20, *tensor.shape[2:])
                     rows = rows.clone()

@@ -47,6 +47,8 @@ class Operators(unittest.TestCase):
         caches = [torch.zeros(3, 5, 2, 16) for _ in range(2)]
         ones = [torch.tensor(1.0) for _ in range(2)]
         codes, scales = [c.to(torch.int8) for c in caches], [torch.zeros(3, 5, 2) for _ in range(2)]
+        bytes, none = [c.to(torch.uint8) for c in caches], [torch.empty(0) for _ in range(2)]
+        numbers, zeros = ([torch.zeros(3, 5, 2, 2) for _ in range(2)] for _ in range(2))
         for op, args in (
             (ops.rotate_at, (q, cos, sin, ids)),
             (ops.rotate_at_, (q.clone(), cos, sin, ids)),
@@ -63,14 +65,20 @@ class Operators(unittest.TestCase):
             (ops.rotate_by_config, (q, rotation.config, ids)),
             (ops.rotate_by_config_, (q.clone(), rotation.config, ids)),
             (ops.norm_rotate_qk_, (q.clone(), k.clone(), weight, weight, cos, sin, 1e-6)),
-            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, *ones, rows, weight, 1e-6)),
-            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *codes, *scales, rows, weight, 1e-6, 0, 2)),
-            (ops.rotate_into_latent_cache, (k[:, :1], k[:, 1:2], cos, sin, torch.zeros(3, 5, 32), rows)),
-            (ops.read_cache, (caches[0], ones[0], rows, k.clone(), cos, sin)),
-            (ops.read_cache, (codes[0], scales[0], rows, k.clone(), weight[:0], weight[:0], 0, 2)),
-            (ops.rotate_cache_, (caches[0].clone(), ones[0], rows[5:], cos, sin)),
-            (ops.rotate_cache_, (codes[0].clone(), scales[0].clone(), rows[:5], cos, sin, 0, 2)),
-            (ops.move_slots, (caches[0].clone(), ones[0], rows[:5], rows[5:])),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, *ones, *none, rows, weight, 1e-6)),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *codes, *scales, *none, rows, weight, 1e-6, 0, 2)),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *bytes, *numbers, *zeros, rows, weight, 1e-6, 0, 35)),
+            (ops.rotate_into_latent_cache, (k[:, :1], k[:, 1:2], cos, sin, torch.zeros(3, 5, 32), rows, none[0], 1e-6)),
+            (ops.rotate_into_latent_cache, (k[:, :1], k[:, 1:2], cos, sin, torch.zeros(3, 5, 32), rows, torch.ones(32),
+                                            1e-6, 0)),
+            (ops.read_cache, (caches[0], ones[0], none[0], rows, k.clone(), cos, sin)),
+            (ops.read_cache, (codes[0], scales[0], none[0], rows, k.clone(), weight[:0], weight[:0], 0, 2)),
+            (ops.read_cache, (bytes[0], numbers[0], zeros[0], rows, k.clone(), weight[:0], weight[:0], 0, 35)),
+            (ops.rotate_cache_, (caches[0].clone(), ones[0], none[0], rows[5:], cos, sin)),
+            (ops.rotate_cache_, (codes[0].clone(), scales[0].clone(), none[0], rows[:5], cos, sin, 0, 2)),
+            (ops.rotate_cache_, (bytes[0].clone(), numbers[0].clone(), zeros[0].clone(), rows[:5], cos, sin, 0, 35)),
+            (ops.move_slots, (caches[0].clone(), ones[0], none[0], rows[:5], rows[5:])),
+            (ops.move_slots, (bytes[0].clone(), numbers[0].clone(), zeros[0].clone(), rows[:5], rows[5:], 0, 35)),
         ):
             torch.library.opcheck(op, args)
 

@@ -394,7 +394,7 @@ class Transformed(unittest.TestCase):
     def test_refused(self):
         x, cos, sin = tensors(1, 2, 3)
         weight, caches = torch.ones(8), [torch.zeros(1, 3, 2, 8) for _ in range(2)]
-        ones, slots, latents = torch.tensor(1.0), torch.arange(3), torch.zeros(1, 3, 16)
+        ones, none, slots, latents = torch.tensor(1.0), torch.empty(0), torch.arange(3), torch.zeros(1, 3, 16)
         ops = torch.ops.rope_kernels
         config = rope_kernels.Rotation(CONFIG).config
         calls = {
@@ -409,8 +409,8 @@ class Transformed(unittest.TestCase):
                 lambda x: ops.rotate_qk_at_(1 * x, 1 * x, cos, sin, slots),
                 lambda x: ops.rotate_by_config(x, config, slots), lambda x: ops.rotate_by_config_(1 * x, config, slots),
                 lambda x: ops.norm_rotate_qk_(1 * x, 1 * x, weight, weight, cos, sin, 1e-6),
-                lambda x: ops.rotate_into_caches(x, x, cos, sin, *caches, ones, ones, slots, weight, 1e-6),
-                lambda x: ops.rotate_into_latent_cache(x[:, :1], x[:, :1], cos, sin, latents, slots),
+                lambda x: ops.rotate_into_caches(x, x, cos, sin, *caches, ones, ones, none, none, slots, weight, 1e-6),
+                lambda x: ops.rotate_into_latent_cache(x[:, :1], x[:, :1], cos, sin, latents, slots, none, 1e-6),
                 lambda x: ops.table_gradients(x, x, cos),
             ],
             "a group has gradients alone": [lambda x: rope_kernels.rotate(x, cos, sin, group=object())],

@@ -421,8 +421,29 @@ class Caches(unittest.TestCase):
                 with self.assertRaisesRegex(RuntimeError, message):
                     rope_kernels.rotate_into_latent_cache(**{**args, **change}, **how, format="e4m3_in_64_e8m0")
             self.assertTrue(torch.equal(memory, before))
+        # A norm of the whole head: the same bytes as those of a head that was normed before.
+        for formula, weight in (("llama", torch.rand(576)), ("llama4", None), ("gemma", torch.rand(576))):
+            for order in ("before", "after"):
+                made = [torch.full((3, 4, 576), 7.0), torch.full((3, 4, 656), 0x5A, dtype=torch.uint8)]
+                both = torch.cat((latent, key), -1)
+                how = dict(formula=formula, order=order, weight=weight, eps=1e-5, layout="bshd", pairing="interleaved")
+                heads = torch.zeros(3, 4, 1, 576)
+                # The channels that rotate are those of the key.
+                turns = torch.cat((torch.zeros(5, 256), angles[0]), -1)
+                rope_kernels.rotate_into_caches(both, both, turns.cos(), turns.sin(), heads, heads.clone(), slots, **how)
+                for cache_of in made:
+                    rope_kernels.rotate_into_latent_cache(latent, key, cos, sin, cache_of, slots, **how)
+                wanted = heads.view(12, 576)[slots[slots >= 0]]
+                same(self, made[0].view(12, 576)[slots[slots >= 0]], wanted, f"{formula} {order}, seed {SEED}")
+                plain = torch.full((3, 4, 656), 0x5A, dtype=torch.uint8)
+                rope_kernels.rotate_into_latent_cache(
+                    wanted[None, :, None, :512], wanted[None, :, None, 512:], torch.ones(4, 32), torch.zeros(4, 32), plain,
+                    slots[slots >= 0], layout="bshd", pairing="interleaved")
+                self.assertTrue(torch.equal(made[1], plain), f"{formula} {order}, seed {SEED}")
         before = cache.clone()
         for message, change in (
+            ("weight", dict(formula="llama", weight=torch.ones(512))),
+            ("overlap", dict(formula="llama", weight=cache.view(torch.bfloat16).flatten()[:576])),
             ("three dimensions", dict(cache=torch.zeros(12, 656, dtype=torch.uint8))),
             ("contiguous numbers", dict(cache=cache[..., :655])),
             ("contiguous numbers", dict(cache=torch.zeros(3, 4, 576)[..., :575])),
@@ -525,15 +546,19 @@ class Caches(unittest.TestCase):
                             before = [[head[..., 8 * parts:], head[..., : 8 * parts].view(torch.float32)]
                                       for head in heads_of]
                             pages = self.pages(tokens, 2, width, torch.float32, 2 * parts)
-                            for place, ((keys, key_scale), (kept, value_scale)) in (
-                                ("apart", apart), ("before", before), ("page", pages),
+                            in_two = [[torch.zeros(1, tokens, 2, width, dtype=torch.uint8),
+                                       *torch.zeros(2, 1, tokens, 2, parts)] for _ in range(2)]
+                            for place, ((keys, key_scale, *key_zero), (kept, value_scale, *value_zero)) in (
+                                ("apart", apart), ("before", before), ("page", pages), ("in two", in_two),
                             ):
                                 slots = torch.arange(tokens)
                                 rope_kernels.rotate_into_caches(
                                     heads, heads, cos, torch.zeros_like(cos), keys, kept, slots, key_scale=key_scale,
-                                    value_scale=value_scale, format=name, layout="bshd")
+                                    value_scale=value_scale, format=name, layout="bshd",
+                                    **(dict(key_zero=key_zero[0], value_zero=value_zero[0]) if key_zero else {}))
                                 case = f"{key} {words}, {parts} parts, {place}"
-                                for cache, scale in ((keys, key_scale), (kept, value_scale)):
+                                for cache, scale, *zero in ((keys, key_scale, *key_zero), (kept, value_scale, *value_zero)):
+                                    scale = torch.stack((scale, *zero), -1).flatten(-2) if zero else scale
                                     wanted = codes[: tokens * 2 * width]
                                     got = cache.flatten(0, 1)[:tokens].flatten()
                                     self.assertTrue(torch.equal(got, wanted), case)
@@ -698,6 +723,41 @@ class Caches(unittest.TestCase):
                 rope_kernels.rotate_into_caches(**{**args, **change})
             self.assertEqual(sum(t.count_nonzero().item() for t in (*caches, *scales)), 0)
 
+    def test_zero_points_refused(self):
+        k, v, cos, sin, slots = self.given()
+        caches = [torch.zeros(5, 4, 2, 64, dtype=torch.uint8) for _ in range(2)]
+        scales, zeros = ([torch.zeros(5, 4, 2, 2) for _ in range(2)] for _ in range(2))
+        args = dict(k=k, v=v, cos=cos, sin=sin, key_cache=caches[0], value_cache=caches[1], slots=slots, layout="bshd",
+                    format="u8", key_scale=scales[0], value_scale=scales[1], key_zero=zeros[0], value_zero=zeros[1])
+        page, other = torch.zeros(2, 5, 4, 2, 64 + 8, dtype=torch.uint8)
+        beside = dict(key_cache=page[..., :64], key_scale=page[..., 64:].view(torch.float32),
+                      key_zero=other[..., 64:].view(torch.float32))
+        both = torch.zeros(5, 4, 2, 2, 2)
+        for message, change in (
+            ("key_zero is .* lie as key_scale", dict(key_zero=torch.zeros(5, 4, 2, 1))),
+            ("value_zero is .* lie as value_scale", dict(value_zero=torch.zeros(5, 2, 4, 2).transpose(1, 2))),
+            ("value_zero .*float32", dict(value_zero=torch.zeros(5, 4, 2, 2, dtype=torch.float64))),
+            ("a number for a head", dict(key_scale=torch.zeros(5, 4, 3, 2), key_zero=torch.zeros(5, 4, 3, 2))),
+            ("no multiple", dict(key_scale=torch.zeros(5, 4, 2, 3), key_zero=torch.zeros(5, 4, 2, 3))),
+            ("contiguous", dict(key_scale=both[..., 0], key_zero=both[..., 1])),
+            ("key_scale and key_zero overlap", dict(key_zero=scales[0])),
+            ("overlap", dict(value_zero=zeros[0])),
+            ("overlap", dict(value_zero=scales[0])),
+            ("overlap", dict(key_zero=k.view(-1)[:80].view(5, 4, 2, 2))),
+            ("key_cache and key_scale overlap", beside),
+            ("two numbers", dict(value_zero=None, value_scale=torch.zeros(5, 4, 2, 1))),
+            ("only the formats \"u8\"", dict(format="mxfp8", key_scale=torch.zeros(5, 4, 2, 2, dtype=torch.uint8))),
+            ("only the formats \"u8\"", dict(format="int8", key_scale=0.5, value_scale=0.5)),
+            ("only the formats \"u8\"", dict(format="u8_in_64")),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.rotate_into_caches(**{**args, **change})
+            kept = (*caches, *scales, *zeros, page, other, both)
+            self.assertEqual(sum(t.count_nonzero().item() for t in kept), 0, message)
+        with self.assertRaisesRegex(RuntimeError, "zero is given"):
+            latents = torch.zeros(3, 4, 96)
+            rope_kernels.move_slots(latents, slots, slots, latent=64, zero=zeros[0])
+
     def test_refused(self):
         k, v, cos, sin, slots = self.given()
         keys, values = torch.zeros(5, 4, 2, 64), torch.zeros(5, 4, 2, 64)
@@ -762,21 +822,22 @@ class Fuzzed(unittest.TestCase):
             storage = torch.ones(8192).to(choose.choice(dtypes))
             return storage.as_strided(sizes, strides, choose.choice([0, 1, 7]))
 
-        def near(name, tokens):
-            """An argument that fits others of as many tokens."""
+        def near(name, tokens, channels):
+            """An argument that fits others of as many tokens, and heads of as many channels."""
             return {
                 "config": lambda: config, "old": lambda: config, "deltas": lambda: torch.arange(tokens) - 1,
                 "before": lambda: torch.arange(tokens), "after": lambda: torch.arange(tokens),
                 "positions": lambda: torch.arange(tokens), "ids": lambda: torch.arange(tokens),
                 "slots": lambda: torch.arange(tokens) - 1,
                 "cos": lambda: torch.rand(tokens, 16), "sin": lambda: torch.rand(tokens, 16),
-                "weight": lambda: torch.ones(32), "q_weight": lambda: torch.ones(32), "k_weight": lambda: torch.ones(32),
+                "weight": lambda: torch.ones(channels), "q_weight": lambda: torch.ones(32), "k_weight": lambda: torch.ones(32),
                 "key_cache": lambda: torch.zeros(2, 4, 2, 32), "value_cache": lambda: torch.zeros(2, 4, 2, 32),
                 "latent": lambda: torch.ones(1, 1, tokens, 32), "key": lambda: torch.ones(1, 1, tokens, 32),
                 "cache": lambda: torch.zeros(2, 4, 64), "out": lambda: torch.ones(1, 1, tokens, 64),
                 "from_slots": lambda: torch.arange(tokens) - 1, "to_slots": lambda: torch.arange(tokens) + 4,
                 "key_scale": lambda: torch.tensor(1.0), "value_scale": lambda: torch.tensor(1.0),
-                "scale": lambda: torch.tensor(1.0),
+                "scale": lambda: torch.tensor(1.0), "key_zero": lambda: torch.empty(0),
+                "value_zero": lambda: torch.empty(0), "zero": lambda: torch.empty(0),
             }.get(name, lambda: torch.ones(1, 2, tokens, 32))()
 
         names = [name for name in dir(torch.ops.rope_kernels) if not name.startswith("_")]
@@ -791,7 +852,8 @@ class Fuzzed(unittest.TestCase):
             for argument in schema.arguments:
                 fits = choose.random() >= other
                 if argument.type.kind() == "TensorType":
-                    args.append(near(argument.name, tokens if fits else choose.choice([0, 3, 4])) if fits
+                    tokens_of = tokens if fits else choose.choice([0, 3, 4])
+                    args.append(near(argument.name, tokens_of, 64 if "latent" in name else 32) if fits
                                 or choose.random() < 0.3 else tensor())
                 elif argument.type.kind() == "FloatType":
                     args.append(1.0 if fits else choose.choice([1e-6, 0.0, -2.0, float("nan"), float("inf")]))

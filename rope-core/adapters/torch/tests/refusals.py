@@ -104,7 +104,8 @@ class Written(unittest.TestCase):
         with torch.inference_mode():
             x, cache, made = torch.randn(1, 2, 5, 8), torch.zeros(3, 4, 2, 8), torch.ones(3, 4, 2)
             codes, latents = torch.zeros(3, 4, 2, 8, dtype=torch.int8), torch.zeros(3, 4, 16)
-        heads, ids = torch.randn(5, 2, 8), torch.arange(5)
+            bytes, zeros = torch.zeros(3, 4, 2, 8, dtype=torch.uint8), torch.ones(3, 4, 2, 1)
+        none, heads, ids = torch.empty(2, 0), torch.randn(5, 2, 8), torch.arange(5)
         config = rope_kernels.Rotation(LLAMA).config
         into = dict(eps=1e-6, plan=rope_kernels.plan(layout="bshd"))
         for memory, call in (
@@ -116,12 +117,15 @@ class Written(unittest.TestCase):
             ([x], lambda: ops.rotate_by_config_(x, config, ids)),
             ([fine, x], lambda: ops.norm_rotate_qk_(fine, x, weight, weight, cos, sin, 1e-6)),
             ([cache], lambda: ops.rotate_into_caches(heads, heads.clone(), cos, sin, torch.zeros(3, 4, 2, 8), cache, scale,
-                                                     scale.clone(), ids, weight, **into)),
+                                                     scale.clone(), *none, ids, weight, **into)),
             ([codes, made], lambda: ops.rotate_into_caches(
                 heads, heads.clone(), cos, sin, torch.zeros_like(codes), torch.zeros_like(codes), torch.ones(3, 4, 2),
-                made, ids, weight, format=2, **into)),
+                made, *none, ids, weight, format=2, **into)),
+            ([bytes, zeros], lambda: ops.rotate_into_caches(
+                heads, heads.clone(), cos, sin, torch.zeros_like(bytes), torch.zeros_like(bytes), torch.ones(3, 4, 2, 1),
+                torch.ones(3, 4, 2, 1), torch.ones(3, 4, 2, 1), zeros, ids, weight, format=35, **into)),
             ([latents], lambda: ops.rotate_into_latent_cache(
-                heads[:, :1], heads[:, 1:], cos, sin, latents, ids, rope_kernels.plan(layout="bshd"))),
+                heads[:, :1], heads[:, 1:], cos, sin, latents, ids, weight[:0], **into)),
         ):
             self.refuses(memory, call, "of torch.inference_mode\\(\\), which nothing may write outside")
 
@@ -158,6 +162,15 @@ class Written(unittest.TestCase):
         rope_kernels.rotate_into_caches(heads, heads.clone(), cos, sin, *caches, ids, format="int8", layout="bshd",
                                         key_scale=scales[0], value_scale=scales[1])
         for tensor, version in zip(caches + scales, versions):
+            self.assertGreater(tensor._version, version)
+        caches = [torch.zeros(3, 4, 2, 8, dtype=torch.uint8) for _ in range(2)]
+        scale, zero, *others = (torch.ones(3, 4, 2, 1) for _ in range(4))
+        rope_kernels.rotate_into_caches(heads, heads.clone(), cos, sin, *caches, ids, format="u8", layout="bshd",
+                                        key_scale=scale, key_zero=zero, value_scale=others[0], value_zero=others[1])
+        versions = [t._version for t in (caches[0], scale, zero)]
+        self.assertTrue(all(version > 0 for version in versions), versions)
+        rope_kernels.rotate_cache_(caches[0], ids, cos, sin, format="u8", scale=scale, zero=zero)
+        for tensor, version in zip((caches[0], scale, zero), versions):
             self.assertGreater(tensor._version, version)
 
     def test_versions(self):

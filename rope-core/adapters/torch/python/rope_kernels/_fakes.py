@@ -299,30 +299,30 @@ def _(q, k, q_weight, k_weight, cos, sin, eps, formula=0, plan=0):
 
 
 @_fake("rotate_into_caches")
-def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight, eps, formula=-1, format=0,
-      plan=0, key_factor=1.0, value_factor=1.0):  # fmt: skip
+def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, key_zero, value_zero, slots, weight, eps,
+      formula=-1, format=0, plan=0, key_factor=1.0, value_factor=1.0):  # fmt: skip
     check_devices(k=k, v=v, key_cache=key_cache, value_cache=value_cache, slots=slots)
     _check_rows(dict(k=k), cos, sin, plan)
 
 
 @_fake("rotate_into_latent_cache")
-def _(latent, key, cos, sin, cache, slots, plan=0, format=0):
+def _(latent, key, cos, sin, cache, slots, weight, eps, formula=-1, plan=0, format=0):
     check_devices(latent=latent, key=key, cache=cache, slots=slots)
     _check_rows(dict(key=key), cos, sin, plan)
 
 
 @_fake("read_cache")
-def _(cache, scale, slots, out, cos, sin, latent=0, format=0, plan=0, factor=1.0):
+def _(cache, scale, zero, slots, out, cos, sin, latent=0, format=0, plan=0, factor=1.0):
     check_devices(cache=cache, slots=slots, out=out)
     if cos.dim() > 1:
         _check_rows(dict(out=out), cos, sin, plan)
 
 
 @_fake("rotate_cache_")
-def _(cache, scale, slots, cos, sin, latent=0, format=0, plan=0, factor=1.0):
+def _(cache, scale, zero, slots, cos, sin, latent=0, format=0, plan=0, factor=1.0):
     check_devices(cache=cache, slots=slots, cos=cos, sin=sin)
 
 
 @_fake("move_slots")
-def _(cache, scale, from_slots, to_slots, latent=0, format=0, factor=1.0):
+def _(cache, scale, zero, from_slots, to_slots, latent=0, format=0, factor=1.0):
     check_devices(cache=cache, from_slots=from_slots, to_slots=to_slots)

@@ -6,7 +6,7 @@ use rope_core::cache::{
 };
 use rope_core::internals::Count;
 
-use super::place::{CacheMemory, CachePlace, strided, with_scales};
+use super::place::{CacheMemory, CachePlace, is_given, strided, with_scales};
 use crate::shim::{Dtype, Failure, Result, Tensor};
 use crate::tensor::with_elements;
 
@@ -197,9 +197,34 @@ const LEAST_SCALE: f32 = 1e-6;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawFormat(pub(crate) i64);
 
+/// The scales of a cache, with the tensors that give or keep them.
+#[derive(Debug)]
+pub(super) struct CacheScales {
+    /// The tensor of the scales, and that of zero points, which is empty if each follows its scale.
+    pub(super) tensors: [Tensor; 2],
+    scales: Scales,
+}
+
+impl CacheScales {
+    /// Returns those of a cache that has none but in its own memory.
+    pub(super) fn without(tensors: [Tensor; 2]) -> Result<Self> {
+        check_without(&tensors[1])?;
+        let scales = Scales::Same(1.0);
+        Ok(CacheScales { tensors, scales })
+    }
+
+    /// Returns the tensors that keep what a call computes.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &Tensor> {
+        let are_kept = matches!(self.scales, Scales::Made(_) | Scales::Groups(..));
+        let [scale, zero] = &self.tensors;
+        let kept = [are_kept.then_some(scale), is_given(zero).then_some(zero)];
+        kept.into_iter().flatten()
+    }
+}
+
 /// The scale of codes.
 #[derive(Debug)]
-pub(super) enum Scales {
+enum Scales {
     /// Given for all heads.
     Same(f32),
     /// Given for each head.
@@ -208,13 +233,6 @@ pub(super) enum Scales {
     Made(ScaleLayout),
     /// Made for each group of this number of channels, likewise, with the factor of the tensor.
     Groups(ScaleLayout, usize, f32),
-}
-
-impl Scales {
-    /// Returns true if a tensor keeps the scales that a call computes.
-    pub(super) fn are_kept(&self) -> bool {
-        matches!(self, Scales::Made(_) | Scales::Groups(..))
-    }
 }
 
 impl RawFormat {
@@ -237,11 +255,28 @@ impl RawFormat {
         }
     }
 
-    /// The scales of a cache, as a tensor gives them.
-    pub(super) fn scales(self, scale: &Tensor, cache: &Tensor, factor: f64) -> Result<Scales> {
-        if let Format::Groups(groups) = self.format()? {
-            return self.group_scales(groups, scale, cache, factor as f32);
-        }
+    /// Returns the scales of a cache.
+    pub(super) fn scales(
+        self,
+        tensors: [Tensor; 2],
+        cache: &Tensor,
+        factor: f64,
+    ) -> Result<CacheScales> {
+        let [scale, zero] = &tensors;
+        let scales = match self.format()? {
+            Format::Groups(groups) => {
+                self.group_scales(groups, [scale, zero], cache, factor as f32)?
+            }
+            _ => {
+                check_without(zero)?;
+                self.head_scales(scale, cache, factor)?
+            }
+        };
+        Ok(CacheScales { tensors, scales })
+    }
+
+    /// Returns the scales of heads, as a tensor gives them.
+    fn head_scales(self, scale: &Tensor, cache: &Tensor, factor: f64) -> Result<Scales> {
         if factor != 1.0 {
             return Err(Failure::new(format!(
                 "the factor of {} is {factor}, but only the format \"nvfp4\" has one",
@@ -293,7 +328,7 @@ impl RawFormat {
     fn group_scales(
         self,
         groups: Groups,
-        scale: &Tensor,
+        [scale, zero]: [&Tensor; 2],
         cache: &Tensor,
         factor: f32,
     ) -> Result<Scales> {
@@ -305,8 +340,14 @@ impl RawFormat {
         let given = scale.sizes().get(3).copied().unwrap_or(0);
         let (count, channels, needed) = match groups.channels() {
             Some(channels) => {
+                check_without(zero)?;
                 let needed = format!("a scale for {}", Count(channels, "channels"));
                 (head_dim / channels, channels, needed)
+            }
+            None if is_given(zero) => {
+                let needed = "a number for a head, or for each of its equal parts,".to_owned();
+                let parts = given.max(1);
+                (parts, head_dim / parts, needed)
             }
             None => {
                 let needed = "two numbers for a head, or for each of its equal parts,".to_owned();
@@ -344,6 +385,27 @@ impl RawFormat {
         };
         // No two scales may have one place.
         strided(shape, strides)?;
+        if is_given(zero) {
+            if (zero.sizes(), zero.strides()) != (scale.sizes(), scale.strides()) {
+                return Err(Failure::new(format!(
+                    "{} is {:?} with strides {:?}; it must lie as {name}, {:?} with strides {:?}",
+                    zero.name(),
+                    zero.sizes(),
+                    zero.strides(),
+                    scale.sizes(),
+                    scale.strides()
+                )));
+            }
+            for (tensor, other) in [(scale, cache), (zero, cache), (zero, scale)] {
+                if tensor.overlaps(other) {
+                    return Err(Failure::new(format!(
+                        "{} and {} overlap in memory; scales and zero points in two tensors need memory of their own",
+                        other.name(),
+                        tensor.name()
+                    )));
+                }
+            }
+        }
         let layout = ScaleLayout { block, token, head };
         Ok(Scales::Groups(layout, channels, factor))
     }
@@ -365,16 +427,26 @@ impl RawFormat {
     pub(super) fn cache<'a>(
         self,
         cache: &'a mut Tensor,
-        (scale, scales): (&'a mut Tensor, &'a Scales),
+        scales: &'a mut CacheScales,
         read: &[&Tensor],
         head_dim: usize,
     ) -> Result<CacheMut<'a>> {
-        let place = self.place(cache, (scale, scales), head_dim)?;
-        place.cache(cache, scale, read)
+        let CacheScales { tensors, scales } = scales;
+        let place = self.place_of(cache, (&tensors[0], scales), head_dim)?;
+        place.cache(cache, tensors, read)
     }
 
     /// The place of a cache in its tensors, for heads of `head_dim` channels.
     pub(super) fn place<'s>(
+        self,
+        cache: &Tensor,
+        scales: &'s CacheScales,
+        head_dim: usize,
+    ) -> Result<CachePlace<'s>> {
+        self.place_of(cache, (&scales.tensors[0], &scales.scales), head_dim)
+    }
+
+    fn place_of<'s>(
         self,
         cache: &Tensor,
         (scale, scales): (&Tensor, &'s Scales),
@@ -486,5 +558,17 @@ impl RawFormat {
                 Ok(place(format.into(), CacheMemory::Own))
             }
         }
+    }
+}
+
+/// Refuses zero points of a format that has none in a tensor of their own.
+fn check_without(zero: &Tensor) -> Result<()> {
+    match is_given(zero) {
+        false => Ok(()),
+        true => Err(Failure::new(format!(
+            "{} is given, but only the formats \"u8\", \"u8_minimum\", \"u4\" and \"u4_minimum\" have zero points in \
+             a tensor of their own; leave it out",
+            zero.name()
+        ))),
     }
 }

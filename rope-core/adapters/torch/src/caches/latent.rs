@@ -7,6 +7,7 @@ use rope_core::cache::{
 
 use super::format::E8M0;
 use super::place::{bytes_mut, strided};
+use crate::norms::RawNorm;
 use crate::plan::Plan;
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tables::{RawRows, integers, with_rows};
@@ -17,13 +18,14 @@ pub(crate) fn rotate_into_latent_cache(
     [latent, key]: [RawTensor; 2],
     rows: RawRows,
     (cache, slots): (RawTensor, RawTensor),
+    (weight, norm): (RawTensor, RawNorm),
     (format, plan): (i64, i64),
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
     let mut cache = cache.named_mut("cache")?;
     let latent = with_adjacent_channels(latent.named("latent")?)?;
     let key = with_adjacent_channels(key.named("key")?)?;
-    let slots = integers(&slots.named("slots")?)?;
+    let (slots, weight) = (integers(&slots.named("slots")?)?, weight.named("weight")?);
     if latent.dtype() != key.dtype() {
         return Err(Failure::new(format!(
             "latent is {:?}, but key is {:?}; they must have one type",
@@ -33,7 +35,8 @@ pub(crate) fn rotate_into_latent_cache(
     }
     plan.check_rounded_once()?;
     let widths = [extents(&latent, &plan)?[3], extents(&key, &plan)?[3]];
-    let rope = plan.rope().with_window(widths[0]);
+    RawNorm::check_apart(&weight, &[&cache])?;
+    let rope = norm.rope(&plan, &weight)?.with_window(widths[0]);
     with_rows(rows, &plan, 1.0, &[cache.memory()], |_, rows| {
         let parts = parts(&cache, format, widths)?;
         let mut cache = CachePartsMut::new(bytes_mut(&mut cache, [&latent, &key])?, parts)?;

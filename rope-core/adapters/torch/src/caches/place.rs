@@ -31,7 +31,7 @@ impl<'s> CachePlace<'s> {
     pub(super) fn cache<'a>(
         self,
         cache: &'a mut Tensor,
-        scale: &'a mut Tensor,
+        [scale, zero]: &'a mut [Tensor; 2],
         read: &[&Tensor],
     ) -> Result<CacheMut<'a>>
     where
@@ -41,8 +41,15 @@ impl<'s> CachePlace<'s> {
         Ok(match (self.memory, scale.dtype()) {
             (CacheMemory::Own, _) => CacheMut::coded(bytes_mut(cache, read)?, layout, format)?,
             (CacheMemory::Apart, Dtype::Float32) => {
+                let memory = bytes_mut(cache, read.clone())?;
                 let scales = scale.elements_mut::<f32>(read.clone())?;
-                CacheMut::coded_with_scales(bytes_mut(cache, read)?, layout, format, scales)?
+                match is_given(zero) {
+                    true => {
+                        let lists = [scales, zero.elements_mut::<f32>(read)?];
+                        CacheMut::coded_with_scales(memory, layout, format, lists)?
+                    }
+                    false => CacheMut::coded_with_scales(memory, layout, format, scales)?,
+                }
             }
             (CacheMemory::Apart, _) => {
                 let scales = scale.elements_mut::<u8>(read.clone())?;
@@ -55,7 +62,11 @@ impl<'s> CachePlace<'s> {
     }
 
     /// The cache, to be read.
-    pub(super) fn read<'a>(self, cache: &'a Tensor, scale: &'a Tensor) -> Result<Cache<'a>>
+    pub(super) fn read<'a>(
+        self,
+        cache: &'a Tensor,
+        [scale, zero]: &'a [Tensor; 2],
+    ) -> Result<Cache<'a>>
     where
         's: 'a,
     {
@@ -64,7 +75,13 @@ impl<'s> CachePlace<'s> {
             (CacheMemory::Own, _) => Cache::coded(bytes(cache)?, layout, format)?,
             (CacheMemory::Apart, Dtype::Float32) => {
                 let scales = scale.elements::<f32>()?;
-                Cache::coded_with_scales(bytes(cache)?, layout, format, scales)?
+                match is_given(zero) {
+                    true => {
+                        let lists = [scales, zero.elements::<f32>()?];
+                        Cache::coded_with_scales(bytes(cache)?, layout, format, lists)?
+                    }
+                    false => Cache::coded_with_scales(bytes(cache)?, layout, format, scales)?,
+                }
             }
             (CacheMemory::Apart, _) => {
                 let scales = scale.elements::<u8>()?;
@@ -73,6 +90,11 @@ impl<'s> CachePlace<'s> {
             (CacheMemory::Shared, _) => Cache::coded(cache.bytes_with(scale)?, layout, format)?,
         })
     }
+}
+
+/// Returns true if zero points have a tensor of their own.
+pub(super) fn is_given(zero: &Tensor) -> bool {
+    zero.sizes() != [0]
 }
 
 /// The bytes of a tensor of elements or of codes.

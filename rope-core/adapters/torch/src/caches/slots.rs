@@ -3,7 +3,7 @@
 use rope_core::cache::{CacheParts, CachePartsMut};
 use rope_core::{AnyRows, Pairing, Rope, Source, TensorMut};
 
-use super::format::{RawFormat, Scales};
+use super::format::{CacheScales, RawFormat};
 use super::latent::{key_channels, parts};
 use super::place::{bytes, bytes_mut};
 use crate::plan::Plan;
@@ -14,8 +14,8 @@ use crate::tensor::{layout, with_elements};
 /// A cache as Python describes it.
 #[derive(Debug)]
 pub(crate) struct RawCache {
-    /// The cache, and its scales.
-    pub(crate) tensors: [RawTensor; 2],
+    /// The cache, its scales, and zero points in a tensor of their own.
+    pub(crate) tensors: [RawTensor; 3],
     /// The channels of the latents; 0 for a cache of heads.
     pub(crate) latent: i64,
     /// The number of a format of heads, or of latents.
@@ -27,30 +27,32 @@ pub(crate) struct RawCache {
 #[derive(Debug)]
 struct AnyCache {
     cache: Tensor,
-    scale: Tensor,
+    /// Those of heads. Latents have theirs in the cache.
+    scales: CacheScales,
     kind: CacheKind,
 }
 
 #[derive(Debug)]
 enum CacheKind {
-    Heads(RawFormat, Scales),
+    Heads(RawFormat),
     /// The number of a format, and the channels of the latents and of the keys.
     Latents(i64, [usize; 2]),
 }
 
 impl AnyCache {
     fn new(raw: RawCache, is_written: bool) -> Result<Self> {
-        let [cache, scale] = raw.tensors;
+        let [cache, scale, zero] = raw.tensors;
         let named = |tensor: RawTensor, name| match is_written {
             true => tensor.named_mut(name),
             false => tensor.named(name),
         };
-        let (cache, scale) = (named(cache, "cache")?, named(scale, "scale")?);
-        let kind = match usize::try_from(raw.latent) {
+        let cache = named(cache, "cache")?;
+        let (scale, zero) = (named(scale, "scale")?, named(zero, "zero")?);
+        let (scales, kind) = match usize::try_from(raw.latent) {
             Ok(0) => {
                 let format = RawFormat(raw.format);
-                let scales = format.scales(&scale, &cache, raw.factor)?;
-                CacheKind::Heads(format, scales)
+                let scales = format.scales([scale, zero], &cache, raw.factor)?;
+                (scales, CacheKind::Heads(format))
             }
             Ok(latent) => {
                 if raw.factor != 1.0
@@ -61,8 +63,9 @@ impl AnyCache {
                         "scale or factor is given, but latents have their scales in their records; leave both out",
                     ));
                 }
+                let scales = CacheScales::without([scale, zero])?;
                 let key = key_channels(&cache, raw.format, latent);
-                CacheKind::Latents(raw.format, [latent, key])
+                (scales, CacheKind::Latents(raw.format, [latent, key]))
             }
             Err(_) => {
                 return Err(Failure::new(format!(
@@ -71,26 +74,26 @@ impl AnyCache {
                 )));
             }
         };
-        Ok(AnyCache { cache, scale, kind })
+        Ok(AnyCache {
+            cache,
+            scales,
+            kind,
+        })
     }
 
-    /// The tensor of the scales, if calls that write the cache write it too.
-    fn kept_scale(&self) -> Option<&Tensor> {
-        match &self.kind {
-            CacheKind::Heads(_, scales) => scales.are_kept().then_some(&self.scale),
-            CacheKind::Latents(..) => None,
-        }
+    /// Returns the tensors that calls write: the cache, and those of scales that a call computes.
+    fn written(&self) -> impl Iterator<Item = &Tensor> {
+        std::iter::once(&self.cache).chain(self.scales.kept())
     }
 
     fn count_write(&self) -> Result<()> {
-        self.cache.count_write()?;
-        self.kept_scale().map_or(Ok(()), Tensor::count_write)
+        self.written().try_for_each(Tensor::count_write)
     }
 
     /// The rotation of a plan, of the channels of this cache that rotate.
     fn rope(&self, plan: &Plan) -> Rope {
         match &self.kind {
-            CacheKind::Heads(..) => plan.rope(),
+            CacheKind::Heads(_) => plan.rope(),
             CacheKind::Latents(_, [latent, _]) => plan.rope().with_window(*latent),
         }
     }
@@ -110,18 +113,21 @@ pub(crate) fn read_cache(
     let slots = integers(&slots.named("slots")?)?;
     let any = AnyCache::new(cache, false)?;
     let (rope, place) = (any.rope(&plan), layout(&out, &plan)?);
-    let (cache, scale) = (&any.cache, &any.scale);
+    let (cache, scales) = (&any.cache, &any.scales);
     with_rows_or_none(rows, &plan, &[out.memory()], |rows| {
         with_elements!(out, E => {
-            let mut y = TensorMut::new(out.elements_mut::<E>([cache, scale])?, place)?;
             match &any.kind {
-                CacheKind::Heads(format, scales) => {
-                    let place = format.place(cache, (scale, scales), format.head_dim(cache)?)?;
-                    read(&rope, &place.read(cache, scale)?.slots(&slots), &mut y, rows)
+                CacheKind::Heads(format) => {
+                    let [scale, zero] = &scales.tensors;
+                    let y = out.elements_mut::<E>([cache, scale, zero])?;
+                    let read_from = format.place(cache, scales, format.head_dim(cache)?)?;
+                    let source = read_from.read(cache, &scales.tensors)?;
+                    read(&rope, &source.slots(&slots), &mut TensorMut::new(y, place)?, rows)
                 }
                 CacheKind::Latents(format, widths) => {
+                    let y = out.elements_mut::<E>([cache])?;
                     let parts = CacheParts::new(bytes(cache)?, parts(cache, *format, *widths)?)?;
-                    read(&rope, &parts.slots(&slots), &mut y, rows)
+                    read(&rope, &parts.slots(&slots), &mut TensorMut::new(y, place)?, rows)
                 }
             }
         })
@@ -154,17 +160,13 @@ pub(crate) fn rotate_cache_in_place(
     let mut any = AnyCache::new(cache, true)?;
     let slots = integers(&slots.named("slots")?)?;
     let rope = any.rope(&plan);
-    let written: Vec<_> = [Some(&any.cache), any.kept_scale()]
-        .into_iter()
-        .flatten()
-        .map(Tensor::memory)
-        .collect();
+    let written: Vec<_> = any.written().map(Tensor::memory).collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
-        let (cache, scale) = (&mut any.cache, &mut any.scale);
+        let (cache, scales) = (&mut any.cache, &mut any.scales);
         match &any.kind {
-            CacheKind::Heads(format, scales) => {
+            CacheKind::Heads(format) => {
                 let head_dim = format.head_dim(cache)?;
-                let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
+                let mut cache = format.cache(cache, scales, &[], head_dim)?;
                 rope.rotate(&mut cache.slots(&slots), rows)?;
             }
             CacheKind::Latents(format, widths) => {
@@ -183,11 +185,11 @@ pub(crate) fn move_slots(cache: RawCache, [from, to]: [RawTensor; 2]) -> Result<
     let mut any = AnyCache::new(cache, true)?;
     let from = integers(&from.named("from_slots")?)?;
     let to = integers(&to.named("to_slots")?)?;
-    let (cache, scale) = (&mut any.cache, &mut any.scale);
+    let (cache, scales) = (&mut any.cache, &mut any.scales);
     match &any.kind {
-        CacheKind::Heads(format, scales) => {
+        CacheKind::Heads(format) => {
             let head_dim = format.head_dim(cache)?;
-            let mut cache = format.cache(cache, (scale, scales), &[], head_dim)?;
+            let mut cache = format.cache(cache, scales, &[], head_dim)?;
             cache.move_slots(&from, &to)?;
         }
         CacheKind::Latents(format, widths) => {
