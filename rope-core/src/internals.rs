@@ -9,7 +9,7 @@
 //! | [`rotate_raw`] | the C API, whose checked calls make no plan, layout and rows |
 //! | [`rope`] | the C API, whose plans name their backend |
 //! | [`over`] | the C API, whose prepared calls keep rows without their memory |
-//! | [`AnySource`], [`AnyTarget`], [`AnyAngles`] | the C API, which links one copy of a verb for all of them |
+//! | [`AnySource`], [`AnyTarget`], [`AnyAngles`], [`AnyScales`] | the C API, which links one copy of a verb for all of them |
 //! | [`head_groups`] | the C API, which finds the kind of rows at run time |
 //! | [`check_query_and_key`], [`check_query_and_key_by`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
@@ -19,6 +19,7 @@
 
 use core::fmt;
 
+pub use crate::describe::cache::scales::AnyScales;
 use crate::describe::tensor::BytesMut;
 pub use crate::execute::choose::Executor;
 use crate::kernel::element::Element;

@@ -7,6 +7,7 @@ use rope_core::cache::{
     CacheStrides, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat, QuantScale,
     ScaleLayout, ScalePlace, TileScale,
 };
+use rope_core::internals::AnyScales;
 
 use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, SpanMut, plain};
@@ -297,79 +298,77 @@ impl rope_quant_scale {
         })
     }
 
-    /// # Safety
-    ///
-    /// `each` is null or points to the list, which nobody writes during `'a`.
-    unsafe fn scale<'a>(&self) -> Result<(QuantScale<'a>, Region), Failure> {
-        let given: fn(HeadScales<'a>) -> QuantScale<'a> =
-            match (rope_quant_scale_kind::from_c(self.kind)?, self.place()?) {
-                (_, Some(at)) => {
-                    let least = self.least;
-                    return Ok((QuantScale::Computed { least, at }, Region::NONE));
-                }
-                (rope_quant_scale_kind::Multiply, _) => QuantScale::Multiply,
-                (rope_quant_scale_kind::Reciprocal, _) => QuantScale::Reciprocal,
-                _ => QuantScale::Divide,
-            };
-        if self.each.is_null() && self.each_count == 0 {
-            return Ok((given(HeadScales::Same(self.same)), Region::NONE));
-        }
-        let each = Span::new("cache.scale.each", self.each, self.each_count)?;
-        // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
-        let scales = HeadScales::Each(unsafe { each.get() });
-        Ok((given(scales), each.region()))
+    /// The format of 8-bit codes.
+    fn scaled(&self, codes: QuantFormat) -> Result<Kept, Failure> {
+        Ok(match self.place()? {
+            Some(at) => {
+                let least = self.least;
+                let scale = QuantScale::Computed { least, at };
+                Kept::Format(CacheFormat::quantized(codes, scale))
+            }
+            None => Kept::Given(GivenScales {
+                codes,
+                kind: rope_quant_scale_kind::from_c(self.kind)?,
+                same: self.same,
+                each: self.each,
+                count: self.each_count,
+            }),
+        })
     }
 
-    /// The format of codes in groups, for heads of `head_dim` channels.
-    fn groups(&self, groups: Groups, head_dim: usize) -> Result<CacheFormat<'static>, Failure> {
+    /// The format of codes in groups.
+    fn by_group(&self, codes: GroupCodes) -> Result<Kept, Failure> {
         let at = self.place()?.ok_or(Failure::UnknownValue {
             what: "kind of scale for groups of codes",
             value: self.kind,
             required: "MADE_INLINE, MADE_APART or MADE_IN_BLOCK of enum rope_quant_scale_kind",
         })?;
-        let unknown = |required| Failure::UnknownValue {
+        Ok(Kept::Format(CacheFormat::by_group(codes, at)))
+    }
+
+    fn unknown(&self, required: &'static str) -> Failure {
+        Failure::UnknownValue {
             what: "kind of scale for groups",
             value: self.group,
             required,
-        };
-        let power = || match rope_group_scale::from_c(self.group)? {
+        }
+    }
+
+    fn power(&self) -> Result<MxScale, Failure> {
+        match rope_group_scale::from_c(self.group)? {
             rope_group_scale::Floor => Ok(MxScale::Floor),
             rope_group_scale::Even => Ok(MxScale::Even),
             rope_group_scale::Up => Ok(MxScale::Up),
-            _ => Err(unknown(
-                "ROPE_GROUP_SCALE_FLOOR, ROPE_GROUP_SCALE_EVEN or ROPE_GROUP_SCALE_UP",
-            )),
-        };
+            _ => Err(self
+                .unknown("ROPE_GROUP_SCALE_FLOOR, ROPE_GROUP_SCALE_EVEN or ROPE_GROUP_SCALE_UP")),
+        }
+    }
+
+    fn tile(&self) -> Result<TileScale, Failure> {
         let least = self.least;
-        let tile = || match rope_group_scale::from_c(self.group)? {
+        match rope_group_scale::from_c(self.group)? {
             rope_group_scale::Quotient => Ok(TileScale::Quotient { least }),
             rope_group_scale::PowerOfTwo => Ok(TileScale::PowerOfTwo { least }),
             rope_group_scale::E8m0 => Ok(TileScale::E8m0 { least }),
-            _ => Err(unknown(
+            _ => Err(self.unknown(
                 "ROPE_GROUP_SCALE_QUOTIENT, ROPE_GROUP_SCALE_POWER_OF_TWO or ROPE_GROUP_SCALE_E8M0",
             )),
+        }
+    }
+
+    /// The second number of a group of U8 or U4, and the channels of the group in heads of `head_dim`.
+    fn asymmetric(&self, head_dim: usize) -> Result<(Asymmetric, usize), Failure> {
+        let rule = match rope_group_scale::from_c(self.group)? {
+            rope_group_scale::ZeroPoint => Asymmetric::ZeroPoint,
+            rope_group_scale::Minimum => Asymmetric::Minimum,
+            _ => {
+                return Err(self.unknown("ROPE_GROUP_SCALE_ZERO_POINT or ROPE_GROUP_SCALE_MINIMUM"));
+            }
         };
-        let rule = || match rope_group_scale::from_c(self.group)? {
-            rope_group_scale::ZeroPoint => Ok(Asymmetric::ZeroPoint),
-            rope_group_scale::Minimum => Ok(Asymmetric::Minimum),
-            _ => Err(unknown(
-                "ROPE_GROUP_SCALE_ZERO_POINT or ROPE_GROUP_SCALE_MINIMUM",
-            )),
-        };
-        let channels = match self.channels {
-            0 => head_dim,
-            channels => channels,
-        };
-        let codes = match groups {
-            Groups::Mxfp4 => GroupCodes::Mxfp4(power()?),
-            Groups::Mxfp8 => GroupCodes::Mxfp8(power()?),
-            Groups::Nvfp4 => GroupCodes::Nvfp4(self.same),
-            Groups::E4m3In128 => GroupCodes::E4m3In128(tile()?),
-            Groups::E4m3In64 => GroupCodes::E4m3In64(tile()?),
-            Groups::U8 => GroupCodes::U8(rule()?, channels),
-            Groups::U4 => GroupCodes::U4(rule()?, channels),
-        };
-        Ok(CacheFormat::by_group(codes, at))
+        match self.channels {
+            0 => Ok((rule, head_dim)),
+            channels => Ok((rule, channels)),
+        }
     }
 }
 
@@ -401,32 +400,6 @@ const MEMORY: &str = "cache.memory";
 const SCALES: &str = "cache.scales";
 const ZEROS: &str = "cache.zeros";
 
-/// Calls a constructor with the scales of a record that lie apart, one list or two. `$slice` makes a slice of a list.
-macro_rules! with_scales {
-    ($record:expr, $new:path, ($($given:expr),+), |$list:ident| $slice:expr) => {
-        match ($record.byte_scales(), !$record.has_zeros()) {
-            (true, true) => {
-                let $list = $record.apart::<u8>()?;
-                $new($($given,)+ $slice)
-            }
-            (true, false) => {
-                let scales = { let $list = $record.apart::<u8>()?; $slice };
-                let zeros = { let $list = $record.zeros::<u8>()?; $slice };
-                $new($($given,)+ [scales, zeros])
-            }
-            (false, true) => {
-                let $list = $record.apart::<f32>()?;
-                $new($($given,)+ $slice)
-            }
-            (false, false) => {
-                let scales = { let $list = $record.apart::<f32>()?; $slice };
-                let zeros = { let $list = $record.zeros::<f32>()?; $slice };
-                $new($($given,)+ [scales, zeros])
-            }
-        }
-    };
-}
-
 impl rope_cache {
     /// A copy of the struct with its checked layout and format.
     ///
@@ -435,55 +408,78 @@ impl rope_cache {
     /// The list that it names is null or there.
     pub(crate) unsafe fn record(&self) -> Result<CacheRecord, Failure> {
         let format = rope_cache_format::from_c(self.format)?;
-        let kept = match format {
-            rope_cache_format::F32 => Kept::F32,
-            rope_cache_format::F16 => Kept::F16,
-            rope_cache_format::Bf16 => Kept::Bf16,
-            rope_cache_format::E4m3 => Kept::Scaled(QuantFormat::E4m3),
-            rope_cache_format::E5m2 => Kept::Scaled(QuantFormat::E5m2),
-            rope_cache_format::E5m2Saturating => Kept::Scaled(QuantFormat::E5m2Saturating),
-            rope_cache_format::Int8Even => Kept::Scaled(QuantFormat::Int8Even),
-            rope_cache_format::Int8RoundAway => Kept::Scaled(QuantFormat::Int8RoundAway),
-            rope_cache_format::Q8_0 => Kept::Blocks(BlockFormat::Q8_0),
-            rope_cache_format::Q4_0 => Kept::Blocks(BlockFormat::Q4_0),
-            rope_cache_format::Q4_1 => Kept::Blocks(BlockFormat::Q4_1),
-            rope_cache_format::Q5_0 => Kept::Blocks(BlockFormat::Q5_0),
-            rope_cache_format::Q5_1 => Kept::Blocks(BlockFormat::Q5_1),
-            rope_cache_format::Iq4Nl => Kept::Blocks(BlockFormat::IQ4_NL),
-            rope_cache_format::Mxfp4 => Kept::Groups(Groups::Mxfp4),
-            rope_cache_format::Mxfp8 => Kept::Groups(Groups::Mxfp8),
-            rope_cache_format::Nvfp4 => Kept::Groups(Groups::Nvfp4),
-            rope_cache_format::E4m3In128 => Kept::Groups(Groups::E4m3In128),
-            rope_cache_format::E4m3In64 => Kept::Groups(Groups::E4m3In64),
-            rope_cache_format::U8In32 => Kept::Blocks(BlockFormat::U8_IN_32),
-            rope_cache_format::U8In64 => Kept::Blocks(BlockFormat::U8_IN_64),
-            rope_cache_format::U8In128 => Kept::Blocks(BlockFormat::U8_IN_128),
-            rope_cache_format::U4In32 => Kept::Blocks(BlockFormat::U4_IN_32),
-            rope_cache_format::U4In64 => Kept::Blocks(BlockFormat::U4_IN_64),
-            rope_cache_format::U4In128 => Kept::Blocks(BlockFormat::U4_IN_128),
-            rope_cache_format::U8ByChannel => Kept::Channels(ChannelCodes::U8),
-            rope_cache_format::U4ByChannel => Kept::Channels(ChannelCodes::U4),
-            rope_cache_format::Kivi2 => Kept::Channels(ChannelCodes::Kivi2),
-            rope_cache_format::Kivi4 => Kept::Channels(ChannelCodes::Kivi4),
-            rope_cache_format::U8 => Kept::Groups(Groups::U8),
-            rope_cache_format::U4 => Kept::Groups(Groups::U4),
+        let (scale, layout) = (&self.scale, self.layout.layout()?);
+        let is_apart = scale.kind == rope_quant_scale_kind::MadeApart as i32;
+        let head_dim = layout.shape().head_dim;
+        let scaled = |codes| Ok((scale.scaled(codes)?, is_apart));
+        let groups = |codes| Ok((scale.by_group(codes)?, is_apart));
+        let plain = |format| Ok((Kept::Format(format), false));
+        let blocks = |format: &'static BlockFormat| plain(format.into());
+        let by_channel = |codes| plain(CacheFormat::by_channel(codes, scale.tokens));
+        let made: Result<_, Failure> = match format {
+            rope_cache_format::F32 => plain(CacheFormat::element::<f32>()),
+            rope_cache_format::F16 => plain(CacheFormat::element::<half::f16>()),
+            rope_cache_format::Bf16 => plain(CacheFormat::element::<half::bf16>()),
+            rope_cache_format::E4m3 => scaled(QuantFormat::E4m3),
+            rope_cache_format::E5m2 => scaled(QuantFormat::E5m2),
+            rope_cache_format::E5m2Saturating => scaled(QuantFormat::E5m2Saturating),
+            rope_cache_format::Int8Even => scaled(QuantFormat::Int8Even),
+            rope_cache_format::Int8RoundAway => scaled(QuantFormat::Int8RoundAway),
+            rope_cache_format::Q8_0 => blocks(BlockFormat::Q8_0),
+            rope_cache_format::Q4_0 => blocks(BlockFormat::Q4_0),
+            rope_cache_format::Q4_1 => blocks(BlockFormat::Q4_1),
+            rope_cache_format::Q5_0 => blocks(BlockFormat::Q5_0),
+            rope_cache_format::Q5_1 => blocks(BlockFormat::Q5_1),
+            rope_cache_format::Iq4Nl => blocks(BlockFormat::IQ4_NL),
+            rope_cache_format::Mxfp4 => groups(GroupCodes::Mxfp4(scale.power()?)),
+            rope_cache_format::Mxfp8 => groups(GroupCodes::Mxfp8(scale.power()?)),
+            rope_cache_format::Nvfp4 => groups(GroupCodes::Nvfp4(scale.same)),
+            rope_cache_format::E4m3In128 => groups(GroupCodes::E4m3In128(scale.tile()?)),
+            rope_cache_format::E4m3In64 => groups(GroupCodes::E4m3In64(scale.tile()?)),
+            rope_cache_format::U8In32 => blocks(BlockFormat::U8_IN_32),
+            rope_cache_format::U8In64 => blocks(BlockFormat::U8_IN_64),
+            rope_cache_format::U8In128 => blocks(BlockFormat::U8_IN_128),
+            rope_cache_format::U4In32 => blocks(BlockFormat::U4_IN_32),
+            rope_cache_format::U4In64 => blocks(BlockFormat::U4_IN_64),
+            rope_cache_format::U4In128 => blocks(BlockFormat::U4_IN_128),
+            rope_cache_format::U8ByChannel => by_channel(ChannelCodes::U8),
+            rope_cache_format::U4ByChannel => by_channel(ChannelCodes::U4),
+            rope_cache_format::Kivi2 => by_channel(ChannelCodes::Kivi2),
+            rope_cache_format::Kivi4 => by_channel(ChannelCodes::Kivi4),
+            rope_cache_format::U8 => {
+                let (rule, channels) = scale.asymmetric(head_dim)?;
+                groups(GroupCodes::U8(rule, channels))
+            }
+            rope_cache_format::U4 => {
+                let (rule, channels) = scale.asymmetric(head_dim)?;
+                groups(GroupCodes::U4(rule, channels))
+            }
         };
-        let scaled = matches!(kept, Kept::Scaled(_) | Kept::Groups(_));
-        let apart = scaled && self.scale.kind == rope_quant_scale_kind::MadeApart as i32;
+        let (kept, is_apart) = made?;
         let record = CacheRecord {
             memory: self.memory,
             bytes: self.bytes,
-            layout: self.layout.layout()?,
-            kept,
-            scale: match apart {
-                true => rope_quant_scale {
-                    each: self.zeros.cast_const().cast(),
-                    ..self.scale
-                },
-                false => self.scale,
+            element: match format {
+                rope_cache_format::F32 => size_of::<f32>(),
+                rope_cache_format::F16 | rope_cache_format::Bf16 => size_of::<half::f16>(),
+                _ => 1,
             },
-            scales: self.scales,
-            scales_count: if apart { self.scales_count } else { 0 },
+            layout,
+            kept,
+            apart: ScalesApart {
+                scales: self.scales,
+                zeros: self.zeros,
+                count: if is_apart { self.scales_count } else { 0 },
+                are_bytes: match format {
+                    rope_cache_format::Mxfp4
+                    | rope_cache_format::Mxfp8
+                    | rope_cache_format::Nvfp4 => true,
+                    rope_cache_format::E4m3In128 | rope_cache_format::E4m3In64 => {
+                        scale.group == rope_group_scale::E8m0 as i32
+                    }
+                    _ => false,
+                },
+            },
         };
         record.regions()?;
         Ok(record)
@@ -493,26 +489,47 @@ impl rope_cache {
 /// The format of a checked cache.
 #[derive(Clone, Copy)]
 enum Kept {
-    F32,
-    F16,
-    Bf16,
-    Scaled(QuantFormat),
-    Blocks(&'static BlockFormat),
-    Groups(Groups),
-    /// Codes with a scale per channel of a group of slots.
-    Channels(ChannelCodes),
+    Format(CacheFormat<'static>),
+    /// Codes of 8 bits, whose scales are given.
+    Given(GivenScales),
 }
 
-/// Codes with a scale for a group of channels.
+/// The scales of 8-bit codes, as they are given.
 #[derive(Clone, Copy)]
-enum Groups {
-    Mxfp4,
-    Mxfp8,
-    Nvfp4,
-    E4m3In128,
-    E4m3In64,
-    U8,
-    U4,
+struct GivenScales {
+    codes: QuantFormat,
+    kind: rope_quant_scale_kind,
+    same: f32,
+    /// One for each head; null, with a count of 0: all have `same`.
+    each: *const f32,
+    count: usize,
+}
+
+impl GivenScales {
+    /// Returns the scales of heads; nothing if all have one.
+    fn each(&self) -> Result<Option<Span<f32>>, Failure> {
+        match self.each.is_null() && self.count == 0 {
+            true => Ok(None),
+            false => Span::new("cache.scale.each", self.each, self.count).map(Some),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The list is readable, and nobody writes it during `'a`.
+    unsafe fn format<'a>(&self) -> Result<CacheFormat<'a>, Failure> {
+        let scales = match self.each()? {
+            None => HeadScales::Same(self.same),
+            // SAFETY: the caller promises that the list is readable, and that nobody writes it during `'a`.
+            Some(each) => HeadScales::Each(unsafe { each.get() }),
+        };
+        let scale = match self.kind {
+            rope_quant_scale_kind::Multiply => QuantScale::Multiply(scales),
+            rope_quant_scale_kind::Reciprocal => QuantScale::Reciprocal(scales),
+            _ => QuantScale::Divide(scales),
+        };
+        Ok(CacheFormat::quantized(self.codes, scale))
+    }
 }
 
 /// A cache that was checked by itself, without slices of its memory.
@@ -520,14 +537,22 @@ enum Groups {
 pub(crate) struct CacheRecord {
     memory: *mut c_void,
     bytes: usize,
+    /// Bytes of an element, which aligns the memory.
+    element: usize,
     layout: CacheLayout,
     kept: Kept,
-    /// `each` of scales that are made and lie apart has the zero points, if these have a list of their own: a prepared
-    /// call has no room for another pointer.
-    scale: rope_quant_scale,
+    apart: ScalesApart,
+}
+
+/// Scales that lie apart.
+#[derive(Clone, Copy)]
+struct ScalesApart {
     scales: *mut c_void,
-    /// Scales that lie apart.
-    scales_count: usize,
+    /// Zero points in a list of their own; null: each follows its scale.
+    zeros: *mut c_void,
+    /// The length of each list; 0 if no scales lie apart.
+    count: usize,
+    are_bytes: bool,
 }
 
 impl CacheRecord {
@@ -542,14 +567,15 @@ impl CacheRecord {
         [scales, zeros]: [*mut c_void; 2],
     ) -> Result<Self, Failure> {
         let or = |other: *mut c_void, here| if other.is_null() { here } else { other };
-        let mut record = CacheRecord {
+        let record = CacheRecord {
             memory,
-            scales: or(scales, self.scales),
+            apart: ScalesApart {
+                scales: or(scales, self.apart.scales),
+                zeros: or(zeros, self.apart.zeros),
+                ..self.apart
+            },
             ..*self
         };
-        if !zeros.is_null() {
-            record.scale.each = zeros.cast_const().cast();
-        }
         record.regions()?;
         Ok(record)
     }
@@ -561,12 +587,12 @@ impl CacheRecord {
 
     /// Returns true if a write makes scales, in memory of their own.
     pub(crate) fn has_scales(&self) -> bool {
-        self.scales_count > 0
+        self.apart.count > 0
     }
 
     /// Returns true if zero points have a list of their own.
     pub(crate) fn has_zeros(&self) -> bool {
-        self.scales_count > 0 && !self.scale.each.is_null()
+        self.has_scales() && !self.apart.zeros.is_null()
     }
 
     /// Elements of the memory.
@@ -574,51 +600,40 @@ impl CacheRecord {
         SpanMut::new(MEMORY, self.memory.cast(), self.bytes / size_of::<E>())
     }
 
-    /// Returns the scales that lie apart.
-    fn apart<S: Plain>(&self) -> Result<SpanMut<S>, Failure> {
-        SpanMut::new(SCALES, self.scales.cast(), self.scales_count)
-    }
-
-    /// Returns zero points in a list of their own, as many as there are scales.
-    fn zeros<S: Plain>(&self) -> Result<SpanMut<S>, Failure> {
-        let zeros = self.scale.each.cast_mut().cast();
-        SpanMut::new(ZEROS, zeros, self.scales_count)
-    }
-
-    /// Returns true if scales that lie apart are bytes.
-    fn byte_scales(&self) -> bool {
-        match self.kept {
-            Kept::Groups(Groups::Mxfp4 | Groups::Mxfp8 | Groups::Nvfp4) => true,
-            Kept::Groups(Groups::E4m3In128 | Groups::E4m3In64) => {
-                self.scale.group == rope_group_scale::E8m0 as i32
-            }
-            _ => false,
-        }
+    /// Returns what a closure makes of the scales that lie apart, and of their zero points.
+    fn scales<B>(
+        &self,
+        make: impl Fn(SpanMut<u8>) -> Result<B, Failure>,
+    ) -> Result<AnyScales<B>, Failure> {
+        let (apart, count) = (self.apart, self.apart.count);
+        let list = |name, first: *mut c_void| {
+            make(match apart.are_bytes {
+                true => SpanMut::new(name, first.cast(), count)?,
+                false => SpanMut::<f32>::new(name, first.cast(), count)?.bytes(),
+            })
+        };
+        let zeros = self.has_zeros().then(|| list(ZEROS, apart.zeros));
+        Ok(AnyScales {
+            scales: list(SCALES, apart.scales)?,
+            zeros: zeros.transpose()?,
+            are_bytes: apart.are_bytes,
+        })
     }
 
     /// Returns the regions of the memory, of its scales and of its zero points, and the region of given scales.
     pub(crate) fn regions(&self) -> Result<([Region; 3], Region), Failure> {
-        let memory = match self.kept {
-            Kept::F32 => self.span::<f32>()?.region(),
-            Kept::F16 => self.span::<half::f16>()?.region(),
-            Kept::Bf16 => self.span::<half::bf16>()?.region(),
+        let memory = match self.element {
+            4 => self.span::<f32>()?.region(),
+            2 => self.span::<half::f16>()?.region(),
             _ => self.span::<u8>()?.region(),
         };
-        let scales = match self.byte_scales() {
-            true => self.apart::<u8>()?.region(),
-            false => self.apart::<f32>()?.region(),
+        let lists = self.scales(|list| Ok(list.region()))?;
+        let given = match &self.kept {
+            Kept::Given(given) => given.each()?.map(|each| each.region()),
+            Kept::Format(_) => None,
         };
-        let zeros = match (self.has_zeros(), self.byte_scales()) {
-            (false, _) => Region::NONE,
-            (true, true) => self.zeros::<u8>()?.region(),
-            (true, false) => self.zeros::<f32>()?.region(),
-        };
-        let given = match self.kept {
-            // SAFETY: the slice ends here.
-            Kept::Scaled(_) => unsafe { self.scale.scale() }?.1,
-            _ => Region::NONE,
-        };
-        Ok(([memory, scales, zeros], given))
+        let zeros = lists.zeros.unwrap_or(Region::NONE);
+        Ok(([memory, lists.scales, zeros], given.unwrap_or(Region::NONE)))
     }
 
     /// Returns the format of the memory.
@@ -627,16 +642,11 @@ impl CacheRecord {
     ///
     /// Given scales are readable, and nobody writes them during `'a`.
     unsafe fn format<'a>(&self) -> Result<CacheFormat<'a>, Failure> {
-        Ok(match self.kept {
-            Kept::F32 => CacheFormat::element::<f32>(),
-            Kept::F16 => CacheFormat::element::<half::f16>(),
-            Kept::Bf16 => CacheFormat::element::<half::bf16>(),
+        match &self.kept {
+            Kept::Format(format) => Ok(*format),
             // SAFETY: the caller promises that given scales are readable, and that nobody writes them during `'a`.
-            Kept::Scaled(code) => CacheFormat::quantized(code, unsafe { self.scale.scale() }?.0),
-            Kept::Blocks(format) => format.into(),
-            Kept::Groups(groups) => self.scale.groups(groups, self.layout.shape().head_dim)?,
-            Kept::Channels(codes) => CacheFormat::by_channel(codes, self.scale.tokens),
-        })
+            Kept::Given(given) => unsafe { given.format() },
+        }
     }
 
     /// The cache to read.
@@ -649,12 +659,8 @@ impl CacheRecord {
         // `'a`.
         unsafe {
             let (memory, layout, format) = (self.span()?.read(), self.layout, self.format()?);
-            Ok(with_scales!(
-                self,
-                Cache::coded_with_scales,
-                (memory, layout, format),
-                |list| list.read()
-            )?)
+            let scales = self.scales(|list| Ok(list.read()))?;
+            Ok(Cache::coded_with_scales(memory, layout, format, scales)?)
         }
     }
 
@@ -669,12 +675,8 @@ impl CacheRecord {
         // used by nobody else during `'a`.
         unsafe {
             let (memory, layout, format) = (self.span()?.get(&[])?, self.layout, self.format()?);
-            Ok(with_scales!(
-                self,
-                CacheMut::coded_with_scales,
-                (memory, layout, format),
-                |list| list.get(&[])?
-            )?)
+            let scales = self.scales(|list| list.get(&[]))?;
+            Ok(CacheMut::coded_with_scales(memory, layout, format, scales)?)
         }
     }
 
@@ -687,6 +689,7 @@ impl CacheRecord {
         &self,
         second: &CacheRecord,
     ) -> Result<CachePartsMut<'a, 2>, Failure> {
+        let scaled = if second.has_scales() { second } else { self };
         // SAFETY: the caller promises that the memory and the scales of both are accessible, disjoint from all else,
         // and used by nobody else during `'a`. The scales of only one become a slice.
         unsafe {
@@ -694,14 +697,9 @@ impl CacheRecord {
                 (self.layout, self.format()?),
                 (second.layout, second.format()?),
             ];
-            let scaled = if second.has_scales() { second } else { self };
             let memory = self.span()?.get(&[])?;
-            Ok(with_scales!(
-                scaled,
-                CachePartsMut::new_with_scales,
-                (memory, parts),
-                |list| list.get(&[])?
-            )?)
+            let scales = scaled.scales(|list| list.get(&[]))?;
+            Ok(CachePartsMut::new_with_scales(memory, parts, scales)?)
         }
     }
 }

@@ -161,6 +161,15 @@ impl<T: Plain> SpanMut<T> {
         Ok(SpanMut { name, first, len })
     }
 
+    /// Returns the bytes of the elements.
+    pub(crate) fn bytes(self) -> SpanMut<u8> {
+        SpanMut {
+            name: self.name,
+            first: self.first.cast(),
+            len: self.len * size_of::<T>(),
+        }
+    }
+
     /// The first `len` of them, if there are more.
     #[inline]
     pub(crate) fn cut(self, len: usize) -> Self {

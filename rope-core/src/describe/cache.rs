@@ -34,7 +34,7 @@ mod moves;
 mod parts;
 mod quant;
 mod repeats;
-mod scales;
+pub(crate) mod scales;
 mod seen;
 mod slots;
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
 
+use core::ops::Deref;
+
 use bytemuck::Pod;
 
 use super::format::ComputedScales;
@@ -131,6 +133,37 @@ impl GivenScales {
             1 => refused("given with its separate scales as bytes"),
             _ => refused("given with its separate scales as f32"),
         }
+    }
+}
+
+/// Separate scales whose type and lists are found at run time.
+#[derive(Debug)]
+pub struct AnyScales<B> {
+    /// The bytes of the scales.
+    pub scales: B,
+    /// The bytes of zero points, or of minima, in a list of their own.
+    pub zeros: Option<B>,
+    /// True if a scale is a byte, and not an f32.
+    pub are_bytes: bool,
+}
+
+impl<B: Default + Deref<Target = [u8]>> IntoScales for AnyScales<B> {
+    type Bytes = B;
+
+    fn lists(self) -> ([B; 2], GivenScales) {
+        let unit = match self.are_bytes {
+            true => size_of::<u8>(),
+            false => size_of::<f32>(),
+        };
+        let is_pair = self.zeros.is_some();
+        let lists = [self.scales, self.zeros.unwrap_or_default()];
+        let counts = lists.each_ref().map(|list| list.len() / unit);
+        let given = GivenScales {
+            counts,
+            unit,
+            is_pair,
+        };
+        (lists, given)
     }
 }
 
