@@ -206,6 +206,36 @@ impl Paged {
         Paged::new(layout.expect("a small cache"), shape, strides, 0)
     }
 
+    /// Returns any place of scales that lie apart, `each` per head.
+    fn any_place(&self, source: &mut Source<'_>, each: usize) -> ScaleLayout {
+        let CacheShape {
+            block_size, heads, ..
+        } = self.shape;
+        match source.below(3) {
+            0 => ScaleLayout::nh([block_size, heads]).with_groups(each),
+            1 => ScaleLayout::hn([heads, block_size]).with_groups(each),
+            _ => ScaleLayout {
+                block: block_size * (2 * heads + 1) * each,
+                token: (2 * heads + 1) * each,
+                head: 2 * each,
+            },
+        }
+    }
+
+    /// Returns the number of scales in that place.
+    fn apart(&self, place: ScaleLayout, each: usize) -> usize {
+        let CacheShape {
+            blocks,
+            block_size,
+            heads,
+            ..
+        } = self.shape;
+        (blocks - 1) * place.block
+            + (block_size - 1) * place.token
+            + (heads - 1) * place.head
+            + each
+    }
+
     /// Returns a layout of blocks that have the scales of their heads after all codes, of `each` bytes per head; the
     /// place of the scales, and the bytes of a cache.
     pub fn with_scales(
@@ -592,11 +622,8 @@ pub enum Scaling {
 impl Scaling {
     /// Returns any scaling for a cache.
     pub fn any(source: &mut Source<'_>, paged: &Paged) -> Self {
-        let CacheShape {
-            block_size, heads, ..
-        } = paged.shape;
         let scales = |source: &mut Source<'_>| {
-            let len = source.one_of(&[1, heads]);
+            let len = source.one_of(&[1, paged.shape.heads]);
             let scale = |source: &mut Source<'_>| (4.0 * source.unit()).exp2();
             (0..len).map(|_| scale(source)).collect()
         };
@@ -605,15 +632,7 @@ impl Scaling {
             1 => Scaling::Reciprocal(scales(source)),
             2 => Scaling::Multiply(scales(source)),
             _ => {
-                let place = match source.below(3) {
-                    0 => ScaleLayout::nh([block_size, heads]),
-                    1 => ScaleLayout::hn([heads, block_size]),
-                    _ => ScaleLayout {
-                        block: block_size * (2 * heads + 1),
-                        token: 2 * heads + 1,
-                        head: 2,
-                    },
-                };
+                let place = paged.any_place(source, 1);
                 let least = source.one_of(&[1e-6, 0.0, 0.01]);
                 Scaling::Made(least, ScalePlace::Separate(place))
             }
@@ -639,18 +658,7 @@ impl Scaling {
     /// Returns the number of scales that lie apart from the codes.
     pub fn apart(&self, paged: &Paged) -> usize {
         match self {
-            Scaling::Made(_, ScalePlace::Separate(place)) => {
-                let CacheShape {
-                    blocks,
-                    block_size,
-                    heads,
-                    ..
-                } = paged.shape;
-                (blocks - 1) * place.block
-                    + (block_size - 1) * place.token
-                    + (heads - 1) * place.head
-                    + 1
-            }
+            Scaling::Made(_, ScalePlace::Separate(place)) => paged.apart(*place, 1),
             _ => 0,
         }
     }
@@ -808,6 +816,8 @@ pub struct Coded {
     pub computed: Vec<bool>,
     /// Scales that lie apart from the codes.
     pub scales: Vec<f32>,
+    /// Zero points of groups whose scales lie apart, in a list of their own; without any, each follows its scale.
+    pub zeros: Vec<f32>,
 }
 
 fn of(scales: &[f32], head: usize) -> f32 {
@@ -826,10 +836,11 @@ impl Coded {
             encoding,
             bytes,
             scales,
+            zeros: Vec::new(),
         }
     }
 
-    /// Returns a cache of codes in groups, with scales after the codes of a head or of a block.
+    /// Returns a cache of codes in groups, with scales after the codes of a head or of a block, or apart from them.
     fn in_groups(
         source: &mut Source<'_>,
         blocks: usize,
@@ -839,7 +850,17 @@ impl Coded {
         let per_byte = format.per_byte();
         let codes = head_dim / per_byte;
         let scales = head_dim / format.values() * format.unit();
-        let (mut paged, place, len) = if source.once_in(2) {
+        // Numbers of a head in each list that lies apart; 0 where they lie in the memory.
+        let (mut apart, mut in_two) = (0, false);
+        let (mut paged, place, len) = if format.unit() >= 4 && source.once_in(2) {
+            in_two = format.unit() == 8 && source.once_in(2);
+            apart = scales / 4 / if in_two { 2 } else { 1 };
+            let long = codes + source.below(4);
+            let paged = Paged::inline(source, blocks, [heads, codes], long);
+            let len = paged.end() + source.below(40);
+            let place = paged.any_place(source, apart);
+            (paged, ScalePlace::Separate(place), len)
+        } else if source.once_in(2) {
             let behind = codes + source.below(4);
             let paged = Paged::inline(source, blocks, [heads, codes], behind + scales);
             let len = paged.end() + behind + scales - codes + source.below(40);
@@ -856,7 +877,44 @@ impl Coded {
         }
         paged.layout = CacheLayout::strided(shape, strides).expect("a small cache");
         let bytes = bytes(source, len);
-        Coded::new(paged, Encoding::Groups(format, place), bytes, Vec::new())
+        let mut list = |there: bool| -> Vec<f32> {
+            let (true, ScalePlace::Separate(place)) = (there, place) else {
+                return Vec::new();
+            };
+            let len = paged.apart(place, apart) + source.below(5);
+            (0..len).map(|_| 4.0 * source.unit()).collect()
+        };
+        let (scales, zeros) = (list(apart > 0), list(in_two));
+        let cache = Coded::new(paged, Encoding::Groups(format, place), bytes, scales);
+        Coded { zeros, ..cache }
+    }
+
+    /// Returns the places of the numbers of a head that lie apart: true for one in the list of zero points.
+    pub fn apart_at(&self, found: Found, head: usize) -> Vec<(bool, usize)> {
+        let (place, count) = match &self.encoding {
+            Encoding::Scaled(_, Scaling::Made(_, ScalePlace::Separate(place))) => (*place, 1),
+            Encoding::Groups(format, ScalePlace::Separate(place)) => {
+                let channels = self.paged.shape.head_dim * format.per_byte();
+                (*place, channels / format.values() * format.unit() / 4)
+            }
+            _ => return Vec::new(),
+        };
+        let first = self.scale_place(found, place, head);
+        let at = |number| match self.zeros.is_empty() {
+            true => (false, first + number),
+            false => (number % 2 == 1, first + number / 2),
+        };
+        (0..count).map(at).collect()
+    }
+
+    /// Returns a number that lies apart.
+    pub fn number(&mut self, (is_zero, at): (bool, usize)) -> &mut f32 {
+        let list = if is_zero {
+            &mut self.zeros
+        } else {
+            &mut self.scales
+        };
+        &mut list[at]
     }
 
     /// Returns the first byte of the scales of a head that are in the memory, and their number, if there are any.
@@ -954,11 +1012,18 @@ impl Kept for Coded {
                         .flat_map(|block| quantize::encode_block(format, block))
                         .collect()
                 }
-                Encoding::Groups(format, _) => {
+                &Encoding::Groups(format, place) => {
                     let [codes, scales] = format.encode(values);
-                    let [at, len] = self.scales_at(found, head).expect("scales in the memory");
-                    self.bytes[at..at + len].copy_from_slice(&scales);
-                    self.computed[at..at + len].fill(false);
+                    if let ScalePlace::Separate(_) = place {
+                        let numbers = scales.as_chunks().0.iter().copied().map(f32::from_ne_bytes);
+                        for (at, number) in self.apart_at(found, head).into_iter().zip(numbers) {
+                            *self.number(at) = number;
+                        }
+                    } else {
+                        let [at, len] = self.scales_at(found, head).expect("scales in the memory");
+                        self.bytes[at..at + len].copy_from_slice(&scales);
+                        self.computed[at..at + len].fill(false);
+                    }
                     codes
                 }
                 Encoding::Scaled(code, scaling) => {
@@ -985,9 +1050,9 @@ impl Kept for Coded {
                         self.bytes[at..at + len].copy_from_slice(&scale.to_ne_bytes());
                         self.computed[at..at + len].fill(false);
                     }
-                    (ScalePlace::Separate(place), None) => {
-                        let at = self.scale_place(found, place, head);
-                        self.scales[at] = scale;
+                    (ScalePlace::Separate(_), None) => {
+                        let at = self.apart_at(found, head)[0];
+                        *self.number(at) = scale;
                     }
                     _ => unreachable!("no other place"),
                 }
@@ -1009,6 +1074,18 @@ impl Kept for Coded {
                     return blocks
                         .flat_map(|block| quantize::decode_block(format, block))
                         .collect();
+                }
+                Encoding::Groups(format, ScalePlace::Separate(_)) => {
+                    let number = |(is_zero, at)| {
+                        if is_zero {
+                            self.zeros[at]
+                        } else {
+                            self.scales[at]
+                        }
+                    };
+                    let numbers = self.apart_at(found, head).into_iter().map(number);
+                    let numbers: Vec<u8> = numbers.flat_map(f32::to_ne_bytes).collect();
+                    return format.decode(&bytes, &numbers);
                 }
                 Encoding::Groups(format, _) => {
                     let [at, len] = self.scales_at(found, head).expect("scales in the memory");
@@ -1036,7 +1113,16 @@ impl Kept for Coded {
         let layout = self.paged.layout;
         let cache = match &self.encoding {
             Encoding::Blocks(format) => Cache::coded(&self.bytes, layout, *format),
-            Encoding::Groups(format, place) => Cache::coded(&self.bytes, layout, format.at(*place)),
+            Encoding::Groups(format, place) => {
+                let (bytes, format) = (&self.bytes, format.at(*place));
+                match self.zeros.is_empty() {
+                    true => Cache::coded_with_scales(bytes, layout, format, &self.scales),
+                    false => {
+                        let lists = [&self.scales, &self.zeros];
+                        Cache::coded_with_scales(bytes, layout, format, lists)
+                    }
+                }
+            }
             Encoding::Scaled(code, scaling) => Cache::coded_with_scales(
                 &self.bytes,
                 layout,
@@ -1052,7 +1138,14 @@ impl Kept for Coded {
         let cache = match &self.encoding {
             Encoding::Blocks(format) => CacheMut::coded(&mut self.bytes, layout, *format),
             Encoding::Groups(format, place) => {
-                CacheMut::coded(&mut self.bytes, layout, format.at(*place))
+                let (bytes, format) = (&mut self.bytes, format.at(*place));
+                match self.zeros.is_empty() {
+                    true => CacheMut::coded_with_scales(bytes, layout, format, &mut self.scales),
+                    false => {
+                        let lists = [&mut self.scales, &mut self.zeros];
+                        CacheMut::coded_with_scales(bytes, layout, format, lists)
+                    }
+                }
             }
             Encoding::Scaled(code, scaling) => {
                 let scale = scaling.given();
@@ -1096,7 +1189,11 @@ impl Kept for Coded {
                 self.computed[index],
             );
         }
-        for (index, (got, wanted)) in scales.iter().zip(&self.scales).enumerate() {
+        let (scales, wanted) = (
+            scales.iter().chain(&got.zeros),
+            self.scales.iter().chain(&self.zeros),
+        );
+        for (index, (got, wanted)) in scales.zip(wanted).enumerate() {
             assert!(
                 got.to_bits() == wanted.to_bits(),
                 "{doing}: scale {index} is {got:?}, not {wanted:?}"

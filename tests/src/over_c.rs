@@ -286,8 +286,14 @@ pub fn codes(cache: &mut Coded) -> Option<rope_cache> {
         layout: channels(&cache.paged),
         scale,
         scales: cache.scales.as_mut_ptr().cast(),
-        scales_count: cache.scales.len(),
-        zeros: null_mut(),
+        scales_count: match cache.zeros.len() {
+            0 => cache.scales.len(),
+            zeros => zeros.min(cache.scales.len()),
+        },
+        zeros: match cache.zeros.is_empty() {
+            true => null_mut(),
+            false => cache.zeros.as_mut_ptr().cast(),
+        },
     })
 }
 
@@ -443,6 +449,18 @@ pub fn shift(plan: (&Chain, Rotation), target: &rope_operand, rows: &rope_angles
     verb(plan, None, target, Some(rows)) == rope_status::Ok
 }
 
+/// Moves slots of a cache; returns true unless the call is refused.
+pub fn move_slots(cache: &rope_cache, lists: [&[i64]; 2]) -> bool {
+    let [from, to] = lists.map(|list| rope_slots {
+        kind: rope_slots_kind::Mapping as i32,
+        slots: ids(list, rope_number::I64),
+        ..zero()
+    });
+    // SAFETY: the structs lead to memory of the stated sizes.
+    let status = unsafe { rope_move_slots(cache, &from, &to) };
+    status == rope_status::Ok
+}
+
 /// Runs a verb, and the same call prepared, at a copy of the target: both write the same bytes.
 fn verb(
     (chain, rotation): (&Chain, Rotation),
@@ -455,10 +473,13 @@ fn verb(
         let (mut call, mut at): (_, rope_call_memory) = (zero(), zero());
         let written = written(target);
         let mut copies = written.map(copied);
-        let [memory, scales] = &mut copies;
-        (at.x, at.scales) = (memory.as_mut_ptr().cast(), scales.as_mut_ptr().cast());
-        if written[1].1 == 0 {
-            at.scales = null_mut();
+        let [memory, scales, zeros] = &mut copies;
+        at.x = memory.as_mut_ptr().cast();
+        if written[1].1 > 0 {
+            at.scales = scales.as_mut_ptr().cast();
+        }
+        if written[2].1 > 0 {
+            at.zeros = zeros.as_mut_ptr().cast();
         }
         if let Some(x) = source {
             (at.x, at.y) = (memory_of(x), at.x);
@@ -496,20 +517,24 @@ fn memory_of(operand: &rope_operand) -> *mut c_void {
     unsafe { operand.cache.as_ref() }.map_or(operand.data, |cache| cache.memory)
 }
 
-/// Returns the two memories that a call writes, with their bytes: elements or codes, and scales that lie apart.
-fn written(target: &rope_operand) -> [(*const c_void, usize); 2] {
+/// Returns the memories that a call writes, with their bytes: elements or codes, scales that lie apart, and zero points
+/// in a list of their own.
+fn written(target: &rope_operand) -> [(*const c_void, usize); 3] {
     // SAFETY: a cache that is not null exists.
     let Some(cache) = (unsafe { target.cache.as_ref() }) else {
         let size = match target.element == rope_element::F32 as i32 {
             true => size_of::<f32>(),
             false => size_of::<f16>(),
         };
-        return [(target.data, target.len * size), (null(), 0)];
+        return [(target.data, target.len * size), (null(), 0), (null(), 0)];
     };
     let apart = cache.scale.kind == rope_quant_scale_kind::MadeApart as i32;
-    let scales = if apart { cache.scales_count } else { 0 };
-    let scales = (cache.scales.cast_const(), scales * size_of::<f32>());
-    [(cache.memory, cache.bytes), scales]
+    let list = |list: *mut c_void| match apart && !list.is_null() {
+        true => (list.cast_const(), cache.scales_count * size_of::<f32>()),
+        false => (null(), 0),
+    };
+    let (scales, zeros) = (list(cache.scales), list(cache.zeros));
+    [(cache.memory, cache.bytes), scales, zeros]
 }
 
 /// Returns the bytes of a memory, aligned to words.

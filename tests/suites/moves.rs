@@ -2,10 +2,12 @@
 //! no order fits.
 
 use half::{bf16, f16};
-use rope_core::cache::{CacheLayout, CacheMut, ScalePlace, Slots};
+use rope_core::cache::{CacheLayout, CacheMut, Slots};
 use rope_core::error::{CacheError, SlotsError};
 use rope_core::{Error, Frequencies, Pairing, Positions, Rope, Scaling as Scalings};
-use rope_tests::cache::{Coded, Elements, Encoding, Found, Kept, Scaling};
+use rope_tests::cache::{Coded, Elements, Found, Kept};
+#[cfg(feature = "capi")]
+use rope_tests::over_c;
 use rope_tests::seed::times;
 use rope_tests::{Number, Source};
 
@@ -45,14 +47,11 @@ impl Moved for Coded {
                 found.map(|found| self.scales_at(found, head))
             {
                 self.bytes[to..to + len].copy_from_slice(&other.bytes[from..from + len]);
-            } else if let Encoding::Scaled(_, Scaling::Made(_, ScalePlace::Separate(place))) =
-                &self.encoding
-            {
-                let size = self.paged.shape.block_size;
-                let [from, to] = [from, to].map(|slot| {
-                    slot / size * place.block + slot % size * place.token + head * place.head
-                });
-                self.scales[to] = other.scales[from];
+            }
+            let [from, to] = found.map(|found| self.apart_at(found, head));
+            for ((is_zero, from), to) in from.into_iter().zip(to) {
+                let list = if is_zero { &other.zeros } else { &other.scales };
+                *self.number(to) = list[from];
             }
         }
     }
@@ -120,6 +119,14 @@ fn check(cache: &impl Moved, moves: &[[i64; 2]]) {
         Err(error) => panic!("{moves:?}: {error}"),
     }
     expected.compare(&got, &format!("{moves:?}"));
+    #[cfg(feature = "capi")]
+    {
+        let mut got = cache.clone();
+        if let Some(of_c) = got.over_c() {
+            assert_eq!(over_c::move_slots(&of_c, [&from, &to]), right, "{moves:?}");
+            expected.compare(&got, &format!("{moves:?}, over C"));
+        }
+    }
 }
 
 /// Returns any moves within some slots: shifted runs, permutations, and lists of any slots.

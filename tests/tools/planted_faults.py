@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = pathlib.Path(os.environ.get("ROPE_FAULTS", ROOT / "target/planted_faults"))
 CRATES = {"core": "rope-core/src", "capi": "rope-core/capi/src"}
 # The suites that call the C API; a fault of the core is for all suites.
-SUITES = {"core": [], "capi": ["bodies::", "full::", "outputs::", "shards::"]}
+SUITES = {"core": [], "capi": ["bodies::", "full::", "moves::", "outputs::", "shards::"]}
 SWITCH = """
 extern crate std as faults;
 

@@ -3,8 +3,8 @@
 
 use rope_core::Error;
 use rope_core::cache::{
-    Asymmetric, CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, HeadScales, MxScale,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, TileScale,
+    CacheFormat, CacheLayout, CacheMut, ChannelCodes, GroupCodes, HeadScales, MxScale, QuantFormat,
+    QuantScale, ScalePlace, TileScale,
 };
 use rope_core::internals::Renamed;
 use rope_core::norm::{NormFormula, NormResult};
@@ -254,139 +254,63 @@ fn channels_match_rope_core() {
     compare!(refusals, "channels");
 }
 
-/// Scales in one list and zero points in another: written, shifted, moved and written by a prepared call in other
-/// memory as rope-core does. Lists that are too short, that collide or that the codes have not are refused.
+/// Scales in one list and zero points in another, which are too short, collide, or which the codes have not. The bodies
+/// write, read, shift and move such caches, and prepare the calls.
 #[test]
-fn two_lists_match_rope_core() {
+fn refused_zeros() {
     const COUNT: usize = SCALES * 2;
-    let x = values::<bf16>(LEN);
-    let (source, from) = (Tensor::new(&x, SHAPE).expect("valid"), view(&x, SHAPE));
-    let (rope, c_plan) = (Rope::new(Pairing::Half), plan(rope_pairing::Half));
-    let layout = CacheLayout::nhd(EXTENTS).expect("valid");
-    let strides = [2 * BLOCK_SIZE * HEADS, 2 * HEADS, 2];
-    let at = ScalePlace::Separate(ScaleLayout::nh([BLOCK_SIZE, HEADS]).with_groups(2));
-    let slots = mapping(&MAPPING, rope_number::I32);
-    let (from_slots, to_slots) = (range(16, 3), range(20, 3));
-    for (format, group, codes) in [
-        (
-            Format::U8,
-            rope_group_scale::ZeroPoint,
-            GroupCodes::U8(Asymmetric::ZeroPoint, HEAD_DIM / 2),
-        ),
-        (
-            Format::U4,
-            rope_group_scale::Minimum,
-            GroupCodes::U4(Asymmetric::Minimum, HEAD_DIM / 2),
-        ),
-    ] {
-        let [mut a, mut b, mut c] = [(); 3].map(|()| memory());
-        let [mut of_core, mut of_c, mut other] =
-            [(); 3].map(|()| [(); 2].map(|()| vec![0.5_f32; COUNT]));
-        let [scales, zeros] = &mut of_core;
-        let format_of_core = CacheFormat::by_group(codes, at);
-        let lists = [&mut *scales, &mut *zeros];
-        let mut keys = CacheMut::coded_with_scales(elements(&mut a), layout, format_of_core, lists)
-            .expect("valid");
-        let made = with!(
-            quant_scale(ScaleKind::MadeApart, 0.0);
-            group = group as i32, channels = HEAD_DIM / 2, strides = strides
-        );
-        let cache = with!(
-            cache(&mut b, format, nhd(EXTENTS));
-            scale = made, scales_count = COUNT,
-            scales = of_c[0].as_mut_ptr().cast(), zeros = of_c[1].as_mut_ptr().cast()
-        );
-        let to = in_slots(&cache, &slots);
-        let case = format!("{format:?}");
-        let expected = rope.apply_into(&source, &mut keys.slots(&MAPPING[..]));
-        same(&case, call!(rope_apply_into(&c_plan, &from, &to)), expected);
-        // A prepared call writes the same to other memory.
-        let (mut prepared, mut there) = (zero(), zero::<rope_call_memory>());
-        ok!(rope_prepare_into(
-            &c_plan,
-            &from,
-            &to,
-            null(),
-            &mut prepared
-        ));
-        (there.x, there.y) = (x.as_ptr().cast_mut().cast(), c.as_mut_ptr().cast());
-        there.scales = other[0].as_mut_ptr().cast();
-        there.zeros = other[1].as_mut_ptr().cast();
-        ok!(rope_call_run_at(&prepared, &there));
-        assert!(b == c && of_c == other, "{case}");
-        let status = call!(rope_move_slots(&cache, &from_slots, &to_slots));
-        same(&case, status, keys.move_slots(16..19, 20..23));
-        assert!(a == b && a != memory() && of_core == of_c, "{case}");
-
-        let before = (b.clone(), of_c.clone());
-        let no_zero = with!(cache; format = Format::E4m3 as i32);
-        for (wrong, expected) in [
-            (with!(cache; scales_count = COUNT - 1), rope_status::Storage),
-            (
-                with!(cache; zeros = cache.scales),
-                rope_status::MemoryOverlap,
-            ),
-            (
-                with!(cache; zeros = cache.memory),
-                rope_status::MemoryOverlap,
-            ),
-            (
-                with!(cache; zeros = cache.zeros.wrapping_byte_add(1)),
-                rope_status::Misaligned,
-            ),
-            (with!(cache; zeros = null_mut()), rope_status::CacheLayout),
-            (no_zero, rope_status::CacheLayout),
-        ] {
-            let to = in_slots(&wrong, &slots);
-            let status = call!(rope_apply_into(&c_plan, &from, &to));
-            assert_eq!(status, expected, "{case}: {}", detail());
-        }
-        let unused = with!(there; zeros_next = there.zeros);
-        let status = call!(rope_call_run_at(&prepared, &unused));
-        assert_eq!(status, rope_status::UnusedMemory);
-        assert!((b, of_c) == before, "{case}");
-    }
+    let (x, mut memory, mut refusals) = (values::<bf16>(LEN), memory(), Refusals::default());
+    let [mut scales, mut zeros] = [(); 2].map(|()| vec![0.5_f32; COUNT]);
+    let (from, slots) = (view(&x, SHAPE), mapping(&MAPPING, rope_number::I32));
+    let (plan, zero_point) = (plan(rope_pairing::Half), rope_group_scale::ZeroPoint);
+    let made = with!(
+        quant_scale(ScaleKind::MadeApart, 0.0);
+        group = zero_point as i32, channels = HEAD_DIM / 2, strides = [2 * BLOCK_SIZE * HEADS, 2 * HEADS, 2]
+    );
+    let right = with!(
+        cache(&mut memory, Format::U8, nhd(EXTENTS));
+        scale = made, scales = scales.as_mut_ptr().cast(), scales_count = COUNT, zeros = zeros.as_mut_ptr().cast()
+    );
+    let call = |cache: &rope_cache| call!(rope_apply_into(&plan, &from, &in_slots(cache, &slots)));
+    spoil!(refusals, right => call(&right);
+        right.scales_count -= 1;
+        right.zeros = right.scales;
+        right.zeros = right.memory;
+        right.zeros = right.zeros.wrapping_byte_add(1);
+        right.zeros = null_mut();
+        right.format = Format::E4m3 as i32;
+    );
+    let (to, mut prepared) = (in_slots(&right, &slots), zero());
+    ok!(rope_prepare_into(&plan, &from, &to, null(), &mut prepared));
+    let unused = with!(zero::<rope_call_memory>(); zeros_next = right.zeros);
+    refused!(refusals, rope_call_run_at(&prepared, &unused));
+    assert!(memory == self::memory() && [scales, zeros] == [(); 2].map(|()| vec![0.5; COUNT]));
+    compare!(refusals, "zeros");
 }
 
-/// Moves of slots, with their scales; and the refusals, which move nothing.
+/// Moves of slots that are refused, and move nothing. The suite `moves` has any moves of any cache over C.
 #[test]
-fn moves_match_rope_core() {
-    let extents = [1, 8, 1, 12];
-    let whole = CacheLayout::nhd(extents).expect("valid");
-    let layout = whole.narrow_channels(0..8).expect("valid");
-    let format = CacheFormat::quantized(
-        QuantFormat::E4m3,
-        QuantScale::Computed {
-            least: 1e-6,
-            at: ScalePlace::Inline(8),
-        },
-    );
-    let start: Vec<u32> = memory()[..24].to_vec();
-    let (mut a, mut b) = (start.clone(), start.clone());
-    let (from, to) = ([2_i32, 3, -1, 7], [0_i64, 1, 4, 2]);
-    let mut of_core = CacheMut::coded(elements::<u8>(&mut a), layout, format).expect("valid");
-    of_core.move_slots(&from, &to).expect("valid");
+fn refused_moves() {
+    let (start, mut refusals) = (memory(), Refusals::default());
+    let mut memory = start.clone();
     let codes = with!(
-        cache(&mut b, Format::E4m3, with!(nhd(extents); channels = [0, 8]));
-        scale = quant_scale(ScaleKind::MadeInline, 0.0), scale.least = 1e-6, scale.behind = 8
+        cache(&mut memory, Format::E4m3, nhd([1, 8, 1, 12]));
+        layout.channels = [0, 8], scale = quant_scale(ScaleKind::MadeInline, 0.0), scale.behind = 8
     );
-    let of_i32 = |slots: &[i32]| mapping(slots, rope_number::I32);
-    let (c_from, c_to) = (of_i32(&from), mapping(&to, rope_number::I64));
-    ok!(rope_move_slots(&codes, &c_from, &c_to));
-    assert!(b == a && b != start);
-    let mut refusals = Refusals::default();
-    let inside = with!(c_from; slots.values = codes.memory);
+    let list = |slots: &[i32]| mapping(slots, rope_number::I32);
+    let (from, to) = (list(&[2, 3, -1, 7]), list(&[0, 1, 4, 2]));
+    let inside = with!(from; slots.values = codes.memory);
     refused!(
         refusals,
-        rope_move_slots(&codes, &inside, &c_to),
-        rope_move_slots(&codes, &c_from, &inside),
-        rope_move_slots(&codes, &of_i32(&[9, 0, 0, 0]), &c_to),
+        rope_move_slots(&codes, &inside, &to),
+        rope_move_slots(&codes, &from, &inside),
+        rope_move_slots(&codes, &list(&[9, 0, 0, 0]), &to),
         rope_move_slots(&codes, &range(0, 3), &range(1, 4)),
-        rope_move_slots(&codes, &of_i32(&[0, 1]), &of_i32(&[1, 0])),
-        rope_move_slots(&codes, &range(0, 2), &of_i32(&[5, 5])),
+        rope_move_slots(&codes, &list(&[0, 1]), &list(&[1, 0])),
+        rope_move_slots(&codes, &range(0, 2), &list(&[5, 5])),
     );
-    each!(rope_move_slots(cache, from, to); cache = &codes, from = &c_from, to = &c_to);
-    assert!(b == a);
+    each!(rope_move_slots(cache, from, to); cache = &codes, from = &from, to = &to);
+    assert!(memory == start);
     compare!(refusals, "moves");
 }
 

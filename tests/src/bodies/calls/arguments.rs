@@ -355,8 +355,16 @@ impl World {
     fn cache(&mut self, source: &mut Source<'_>, shape: [usize; 4], part: usize) -> rope_cache {
         let [batch, _, heads, head_dim] = shape;
         let (memory, bytes) = self.part::<u8>(source, part);
-        let (scales, scales_count) = self.part(source, part + 1);
-        let any_zeros = self.part::<u8>(source, part + 1).0.cast();
+        let (scales, scales_count) = self.part::<f32>(source, part + 1);
+        // Zero points in a list of their own, mostly after the scales, and mostly of codes that have some.
+        let in_two = source.once_in(4);
+        let scales_count = scales_count / if in_two { 2 } else { 1 };
+        let any_zeros = self.part::<f32>(source, part + 1).0;
+        let zeros = match in_two {
+            true => once_in!(source, 8, any_zeros, scales.wrapping_add(scales_count)),
+            false => null_mut(),
+        };
+        let with_zeros = in_two && !source.once_in(8);
         let (each, room) = self.part(source, 5);
         let kind = choice!(source, rope_cache_layout_kind);
         let blocks = source.one_of(&[batch, 1, 2, 4]);
@@ -388,7 +396,7 @@ impl World {
             chunk_stride: or_any(0),
             channel: or_any(1),
         };
-        let inline = source.once_in(4) && kind <= Hnd as i32;
+        let inline = source.once_in(4) && !in_two && kind <= Hnd as i32;
         let any = once_in!(source, 16, some_extents(source), [0, 0]);
         let channels = if inline { [0, head_dim] } else { any };
         // Room for a scale after the channels.
@@ -398,7 +406,10 @@ impl World {
         rope_cache {
             memory: memory.cast(),
             bytes,
-            format: choice!(source, rope_cache_format),
+            format: match with_zeros {
+                true => source.one_of(&[rope_cache_format::U8, rope_cache_format::U4]) as i32,
+                false => choice!(source, rope_cache_format),
+            },
             layout: rope_cache_layout {
                 kind,
                 extents,
@@ -406,23 +417,30 @@ impl World {
                 channels,
             },
             scale: rope_quant_scale {
-                kind: match inline {
-                    true => rope_quant_scale_kind::MadeInline as i32,
-                    false => choice!(source, rope_quant_scale_kind),
+                kind: match (inline, with_zeros) {
+                    (true, _) => rope_quant_scale_kind::MadeInline as i32,
+                    (false, true) => rope_quant_scale_kind::MadeApart as i32,
+                    (false, false) => choice!(source, rope_quant_scale_kind),
                 },
                 same: once_in!(source, 4, number(source) as f32, 0.5),
                 each: once_in!(source, 2, each, null_mut()),
                 each_count: at_most(room, source.one_of(&[0, heads, heads])),
                 least: once_in!(source, 8, number(source) as f32, 1e-6),
-                group: choice!(source, rope_group_scale),
+                group: match with_zeros {
+                    true => {
+                        source.one_of(&[rope_group_scale::ZeroPoint, rope_group_scale::Minimum])
+                            as i32
+                    }
+                    false => choice!(source, rope_group_scale),
+                },
                 channels: once_in!(source, 4, extent(source), 0),
                 behind: once_in!(source, 8, extent(source), head_dim),
                 strides: once_in!(source, 8, any_strides, strides_of_scales),
                 tokens: once_in!(source, 4, extent(source), 8),
             },
-            scales,
+            scales: scales.cast(),
             scales_count,
-            zeros: once_in!(source, 16, any_zeros, null_mut()),
+            zeros: zeros.cast(),
         }
     }
 
