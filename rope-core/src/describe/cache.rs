@@ -656,11 +656,9 @@ impl<'t> SlotsTarget<'t> {
                     let Some(numbers) = self.numbers.as_deref_mut() else {
                         unreachable!("a call writes these codes group by group");
                     };
-                    let heads = GroupHeads {
+                    let heads = &mut GroupHeads {
                         memory: &mut self.memory[at.element..],
-                        ..self
-                            .stored
-                            .group_heads(head_dim, *tokens, at.scale % tokens)
+                        ..self.stored.group_heads(head_dim, *tokens)
                     };
                     (format.write_token)(
                         format.kernels,

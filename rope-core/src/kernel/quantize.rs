@@ -43,7 +43,8 @@ use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 pub(crate) use asymmetric::AsymmetricGroups;
 pub(crate) use channels::{
-    ChannelKernels, ChannelNumbers, GroupPlace, KIVI_2, KIVI_4, U4_BY_CHANNEL, U8_BY_CHANNEL,
+    ChannelKernels, ChannelNumbers, GroupPlace, KIVI_2, KIVI_4, TOKEN_STEP, TokenValues,
+    U4_BY_CHANNEL, U8_BY_CHANNEL,
 };
 pub(crate) use groups::{
     E4M3_IN_64, E4M3_IN_128, GroupEncoding, GroupKernels, GroupRule, MXFP4, MXFP8, NVFP4,

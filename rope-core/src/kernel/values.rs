@@ -41,6 +41,14 @@ macro_rules! values {
                 }
             }
 
+            /// Returns the element of the values, and their bytes.
+            #[inline(always)]
+            pub(crate) fn bytes(self) -> (ElementType, &'a [u8]) {
+                match self {
+                    $(Values::$Type(values) => (ElementType::$Type, cast_slice(values)),)+
+                }
+            }
+
             /// Returns a part of the values.
             #[inline(always)]
             pub(crate) fn part(self, range: Range<usize>) -> Self {

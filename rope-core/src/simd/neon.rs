@@ -218,6 +218,7 @@ impl SimdQuant for Neon {
     operations! {
         float32x4_t:
         mul_add_f32(a, b, c) => op!(vfmaq_f32(c, a, b));
+        add_exact_product(a, b, c) => op!(vfmaq_f32(c, a, b));
         // Removes NaNs first: `fmaxnm` skips only quiet ones.
         max_number(a, x) => op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)));
         min_number(a, x) => op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)));

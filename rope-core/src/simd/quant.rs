@@ -143,6 +143,12 @@ pub(crate) trait SimdQuant: Simd {
         self.load_f32(a)
     }
 
+    /// Returns `a b + c`, where `a b` is exact.
+    #[inline(always)]
+    fn add_exact_product(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32 {
+        self.add(self.mul(a, b), c)
+    }
+
     /// Products of f32 to integers of 8 bits, rounded to the nearest, ties away from zero.
     #[inline(always)]
     fn store_i8_products(self, x: [Self::F32; 4], by: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {

@@ -270,6 +270,7 @@ macro_rules! x86_text {
         operations! {
             Floats:
             mul_add_f32(a, b, c) => op!(fmadd_ps(a, b, c));
+            add_exact_product(a, b, c) => op!(fmadd_ps(a, b, c));
             // The second operand, where the two do not compare.
             max_number(a, x) => op!(max_ps(x, a));
             min_number(a, x) => op!(min_ps(x, a));

@@ -1,9 +1,9 @@
 //! Codes with numbers by channel over a group of tokens: a call writes whole groups.
 //!
-//! The numbers of a channel depend on all tokens of its group. A group is therefore written in two passes, each of
-//! which reads and rotates its tokens: the first one finds the bounds of the channels, the second one encodes. Both
-//! compute the same bits. A tile of a group would take 64 KiB of the stack for 128 tokens of 128 channels; the numbers
-//! take 24, for 2048 channels.
+//! The numbers of a channel depend on all tokens of its group. A group is therefore written in two stages: the first
+//! one finds the bounds of the channels, the second one encodes. Both process the rotated values of some tokens at a
+//! time, kept in 66 KiB of the stack. A group that fits is rotated once: 32 tokens of 8 heads of 128 channels of 16
+//! bits. Any other is rotated again for its codes, with the same bits. The numbers take 24 KiB, for 2048 channels.
 //!
 //! A rotation in place reads the old codes in both passes. The new numbers of a head are therefore stored last, and a
 //! head is written in one piece: its other channels would be rotated with the new codes.
@@ -13,7 +13,10 @@ use core::ops::Range;
 use crate::base::error::saturated;
 use crate::base::limits::MOST_CHANNELS;
 use crate::error::SlotsError;
-use crate::kernel::quantize::{self, ChannelKernels, ChannelNumbers, GroupPlace};
+use crate::kernel::elements::ElementType;
+use crate::kernel::quantize::{
+    self, ChannelKernels, ChannelNumbers, GroupPlace, TOKEN_STEP, TokenValues,
+};
 use crate::kernel::values::Values;
 use crate::proof::Proof;
 use crate::{Error, Shape};
@@ -28,14 +31,14 @@ pub(crate) struct ChannelFormat {
     pub(super) check: fn([usize; 3], &dyn GroupSlots) -> Result<(), Error>,
     /// Writes the groups of a call; tokens may share slots if the last argument is true.
     pub(super) write: WriteGroups,
-    /// Writes heads of a token, by the index of the first and their number: widens the bounds of their channels, or
-    /// encodes them.
+    /// Keeps heads of a token, by the index of the first and their number, after widening the bounds by earlier ones,
+    /// or encoding these, if there is no room.
     pub(super) write_token: WriteToken,
 }
 
 type WriteGroups = fn((&ChannelKernels, Proof), &mut dyn GroupCall, usize, Shape, bool);
 type WriteToken =
-    fn(&ChannelKernels, &mut GroupNumbers, Proof, GroupHeads<'_>, [usize; 2], Values<'_>);
+    fn(&ChannelKernels, &mut GroupNumbers, Proof, &mut GroupHeads<'_>, [usize; 2], Values<'_>);
 
 /// The slots of tokens.
 pub(super) trait GroupSlots {
@@ -70,8 +73,6 @@ pub(super) struct GroupHeads<'m> {
     pub(super) head_dim: usize,
     /// Tokens of the group.
     pub(super) tokens: usize,
-    /// A token of the group.
-    pub(super) token: usize,
 }
 
 const fn format(kernels: &'static ChannelKernels) -> ChannelFormat {
@@ -91,6 +92,9 @@ pub(super) static KIVI_4: ChannelFormat = format(&quantize::KIVI_4);
 /// The most values of a token whose numbers are found together: the longest head.
 const VALUES: usize = MOST_CHANNELS;
 
+/// Bytes of the rotated values that are kept.
+const KEPT: usize = 66 << 10;
+
 /// Some heads of the group that a call writes. The numbers come first, aligned to cache lines: a vector across two
 /// lines costs twice as much.
 #[repr(C, align(64))]
@@ -99,6 +103,10 @@ pub(super) struct GroupNumbers {
     factors: [f32; VALUES],
     offsets: [f32; VALUES],
     words: [u32; VALUES],
+    /// The rotated values of the last tokens, and their number.
+    kept: [u8; KEPT],
+    kept_tokens: usize,
+    element: ElementType,
     stage: Stage,
     /// Channels of a head. Computing them from the bytes of a head takes two divisions.
     pub(super) head_dim: usize,
@@ -170,6 +178,9 @@ fn write(
         factors: [0.0; VALUES],
         offsets: [0.0; VALUES],
         words: [0; VALUES],
+        kept: [0; KEPT],
+        kept_tokens: 0,
+        element: ElementType::F32,
     };
     let heads = VALUES / shape.head_dim.max(1);
     let mut index = 0;
@@ -200,25 +211,30 @@ fn write_heads(
     [group, index, slot]: [usize; 3],
     numbers: &mut GroupNumbers,
 ) -> bool {
-    numbers.stage = Stage::Bounds;
-    numbers.tokens = 0;
     let [lower, upper] = kernels.no_bounds;
     let head_dim = call.heads(slot).head_dim;
     numbers.head_dim = head_dim;
     let all = 0..(numbers.end - numbers.first) * head_dim;
     numbers.factors[all.clone()].fill(lower);
     numbers.offsets[all.clone()].fill(upper);
+    numbers.start(Stage::Bounds);
     call.run(index, true, numbers);
     if numbers.tokens == 0 {
         return false;
     }
     if numbers.tokens < group {
+        numbers.start(Stage::Bounds);
         call.run(index, false, numbers);
     }
+    numbers.process_kept(kernels, proof, &mut call.heads(slot));
     kernels.numbers(proof, numbers.part(all));
+    if numbers.kept_tokens < group {
+        numbers.start(Stage::Codes);
+        call.run(index, false, numbers);
+    }
     numbers.stage = Stage::Codes;
-    call.run(index, false, numbers);
-    let heads = call.heads(slot);
+    let heads = &mut call.heads(slot);
+    numbers.process_kept(kernels, proof, heads);
     for head in numbers.first..numbers.end {
         let start = (head - numbers.first) * head_dim;
         let memory = &mut heads.memory[head * heads.stride..][..heads.bytes];
@@ -231,7 +247,7 @@ fn write_token(
     kernels: &ChannelKernels,
     numbers: &mut GroupNumbers,
     proof: Proof,
-    heads: GroupHeads<'_>,
+    heads: &mut GroupHeads<'_>,
     [first_head, count]: [usize; 2],
     values: Values<'_>,
 ) {
@@ -241,28 +257,68 @@ fn write_token(
     if first >= end {
         return;
     }
+    let values = values.part((first - first_head) * head_dim..(end - first_head) * head_dim);
+    let (element, bytes) = values.bytes();
+    let token_bytes = numbers.step() * element.size();
     if first == numbers.first {
+        if (numbers.kept_tokens + 1) * token_bytes > KEPT {
+            numbers.process_kept(kernels, proof, heads);
+            numbers.kept_tokens = 0;
+        }
+        numbers.element = element;
+        numbers.kept_tokens += 1;
         numbers.tokens += 1;
     }
-    let values = values.part((first - first_head) * head_dim..(end - first_head) * head_dim);
-    let start = (first - numbers.first) * head_dim;
-    let stage = numbers.stage;
-    let part = numbers.part(start..start + values.len());
-    match stage {
-        Stage::Bounds => (kernels.widen_bounds)(proof, values, [part.factors, part.offsets]),
-        Stage::Codes => {
-            let place = GroupPlace {
-                tokens: heads.tokens,
-                head_dim,
-                token: heads.token,
-            };
-            let memory = &mut heads.memory[first * heads.stride..];
-            kernels.encode(proof, values, part, place, (memory, heads.stride));
-        }
-    }
+    let start = (first - numbers.first) * head_dim * element.size();
+    let start = (numbers.kept_tokens - 1) * token_bytes + start;
+    numbers.kept[start..][..bytes.len()].copy_from_slice(bytes);
 }
 
 impl GroupNumbers {
+    /// Starts a stage.
+    fn start(&mut self, stage: Stage) {
+        self.stage = stage;
+        (self.tokens, self.kept_tokens) = (0, 0);
+    }
+
+    /// Returns the values from one kept token to the next. At a distance of a power of two they would share few sets of
+    /// the first-level cache.
+    fn step(&self) -> usize {
+        let values = (self.end - self.first) * self.head_dim;
+        values.next_multiple_of(TOKEN_STEP) + TOKEN_STEP
+    }
+
+    /// Widens the bounds by the kept tokens, or encodes these.
+    fn process_kept(&mut self, kernels: &ChannelKernels, proof: Proof, heads: &mut GroupHeads<'_>) {
+        let step = self.step();
+        let bytes = self.kept_tokens * step * self.element.size();
+        let values = TokenValues {
+            values: Values::of(self.element, &self.kept[..bytes]),
+            tokens: self.kept_tokens,
+            step,
+        };
+        let channels = 0..(self.end - self.first) * self.head_dim;
+        let numbers = ChannelNumbers {
+            factors: &mut self.factors[channels.clone()],
+            offsets: &mut self.offsets[channels.clone()],
+            words: &mut self.words[channels],
+        };
+        match self.stage {
+            Stage::Bounds => {
+                (kernels.widen_bounds)(proof, values, [numbers.factors, numbers.offsets]);
+            }
+            Stage::Codes => {
+                let place = GroupPlace {
+                    tokens: heads.tokens,
+                    head_dim: self.head_dim,
+                    token: self.tokens - self.kept_tokens,
+                };
+                let memory = &mut heads.memory[self.first * heads.stride..];
+                kernels.encode(proof, values, numbers, place, (memory, heads.stride));
+            }
+        }
+    }
+
     /// Returns the numbers of some channels, counted from the first head.
     fn part(&mut self, channels: Range<usize>) -> ChannelNumbers<'_> {
         ChannelNumbers {

@@ -41,7 +41,7 @@ impl GroupCall for SlotsCall<'_, '_, '_> {
         let extent = stored.layout.head_extent();
         GroupHeads {
             memory: &mut self.target.memory[at..][..extent],
-            ..stored.group_heads(stored.head_dim(), self.tokens, 0)
+            ..stored.group_heads(stored.head_dim(), self.tokens)
         }
     }
 }
@@ -63,19 +63,13 @@ impl Stored<'_> {
     }
 
     /// Returns the heads of a group, without their memory.
-    pub(super) fn group_heads<'m>(
-        &self,
-        head_dim: usize,
-        tokens: usize,
-        token: usize,
-    ) -> GroupHeads<'m> {
+    pub(super) fn group_heads<'m>(&self, head_dim: usize, tokens: usize) -> GroupHeads<'m> {
         GroupHeads {
             memory: &mut [],
             stride: self.layout.strides.head,
             bytes: self.layout.shape.head_dim,
             head_dim,
             tokens,
-            token,
         }
     }
 }

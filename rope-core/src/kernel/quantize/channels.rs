@@ -18,16 +18,17 @@
 //! of KIVI's whose scale is 0 decodes to `min`.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::slice;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::f16;
 
-use crate::kernel::values::{MOST_OF_BLOCK, Values};
+use crate::kernel::values::{MOST_OF_BLOCK, Values, VectorPairs};
 use crate::proof::Proof;
 use crate::simd::convert::{f16_to_f32, f32_to_f16, f32_to_u8_even, mul_add};
 use crate::simd::element::Convert;
-use crate::simd::{InstructionSet, Kernel, SimdQuant};
+use crate::simd::{InstructionSet, Kernel, Simd, SimdQuant};
 
 /// Codes with numbers per channel. A group of tokens is a block of bytes for each head: the scales of all channels,
 /// their offsets, the codes.
@@ -42,8 +43,8 @@ pub(crate) struct ChannelKernels {
     along_tokens: bool,
     /// The smallest and the largest value of no values.
     pub(crate) no_bounds: [f32; 2],
-    /// Widens the bounds of channels by the values of a token.
-    pub(crate) widen_bounds: fn(Proof, Values<'_>, [&mut [f32]; 2]),
+    /// Widens the bounds of channels by the values of tokens.
+    pub(crate) widen_bounds: fn(Proof, TokenValues<'_>, [&mut [f32]; 2]),
     /// Computes the numbers of channels from their bounds and the largest code.
     numbers: fn(Proof, f32, ChannelNumbers<'_>),
     encode: fn(Proof, &mut ChannelEncoding<'_>),
@@ -63,7 +64,64 @@ pub(crate) struct ChannelNumbers<'a> {
     pub(crate) words: &'a mut [u32],
 }
 
-/// A token of heads that have codes in a group.
+/// Values of tokens. The channels of a token are contiguous.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenValues<'a> {
+    pub(crate) values: Values<'a>,
+    pub(crate) tokens: usize,
+    /// Values from one token to the next: a multiple of [`TOKEN_STEP`].
+    pub(crate) step: usize,
+}
+
+/// The widest pair of vectors.
+pub(crate) const TOKEN_STEP: usize = 32;
+
+impl<'a> TokenValues<'a> {
+    /// Returns the values of some tokens from a channel on.
+    #[inline(always)]
+    fn part(self, tokens: Range<usize>, first: usize) -> Self {
+        TokenValues {
+            values: self
+                .values
+                .part(tokens.start * self.step + first..self.values.len()),
+            tokens: tokens.len(),
+            step: self.step,
+        }
+    }
+
+    /// Loads a block of four vectors of a token.
+    #[inline(always)]
+    fn load<S: Simd>(
+        self,
+        s: S,
+        pairs: VectorPairs<'a, S>,
+        token: usize,
+        block: usize,
+    ) -> [S::F32; 4] {
+        let first = token * (self.step / const { 2 * S::LANES }) + 2 * block;
+        let ([a, b], [c, d]) = (pairs.load(s, first), pairs.load(s, first + 1));
+        [a, b, c, d]
+    }
+
+    /// Converts channels of a token that fill no block.
+    #[inline(always)]
+    fn rest<S: InstructionSet>(
+        self,
+        s: S,
+        token: usize,
+        channels: Range<usize>,
+    ) -> [f32; MOST_OF_BLOCK] {
+        let mut rest = [0.0; MOST_OF_BLOCK];
+        let first = token * self.step;
+        let values = self
+            .values
+            .part(first + channels.start..first + channels.end);
+        values.widen(s, &mut rest);
+        rest
+    }
+}
+
+/// The first of some tokens of heads that have codes in a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupPlace {
     /// Tokens per group.
@@ -106,11 +164,11 @@ impl ChannelKernels {
         (self.store)(proof, numbers, head);
     }
 
-    /// Encodes the values of a token as heads of a group, `stride` bytes from one to the next. Tokens come in order.
+    /// Encodes the values of tokens as heads of a group, `stride` bytes from one to the next. Tokens come in order.
     pub(crate) fn encode(
         &self,
         proof: Proof,
-        values: Values<'_>,
+        values: TokenValues<'_>,
         numbers: ChannelNumbers<'_>,
         place: GroupPlace,
         (heads, stride): (&mut [u8], usize),
@@ -145,10 +203,10 @@ impl ChannelKernels {
     }
 }
 
-/// Values of a token, their numbers, and the heads of their codes.
+/// Values of tokens, their numbers, and the heads of their codes.
 #[derive(Debug)]
 struct ChannelEncoding<'a> {
-    values: Values<'a>,
+    values: TokenValues<'a>,
     numbers: ChannelNumbers<'a>,
     bits: usize,
     place: GroupPlace,
@@ -194,18 +252,20 @@ trait ChannelRule {
 
     fn load_pair<S: SimdQuant>(s: S, bytes: [S::Chunk<Self::Number>; 2]) -> [S::F32; 2];
 
-    /// Rounds values as they are before anything else.
-    fn round<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::F32; 4];
+    /// Returns offsets as `scale` subtracts or adds them.
+    fn offsets<S: SimdQuant>(s: S, offsets: [S::F32; 4]) -> [S::F32; 4];
 
-    /// Rounds one value likewise.
+    /// Rounds one value as it is before anything else.
     fn round_lane(x: f32) -> f32;
 
-    /// Scales rounded values: codes before they become integers. They are at most `most`, unless codes saturate later.
+    /// Rounds and scales values, of f32 if `wide` is set: codes before they become integers. They are at most `most`,
+    /// unless codes saturate later.
     fn scale<S: SimdQuant>(
         s: S,
         x: [S::F32; 4],
         numbers: [[S::F32; 4]; 2],
         most: f32,
+        wide: bool,
     ) -> [S::F32; 4];
 
     /// Scales one value likewise.
@@ -258,8 +318,8 @@ impl ChannelRule for OpenVino {
     }
 
     #[inline(always)]
-    fn round<S: SimdQuant>(_: S, x: [S::F32; 4]) -> [S::F32; 4] {
-        x
+    fn offsets<S: SimdQuant>(_: S, offsets: [S::F32; 4]) -> [S::F32; 4] {
+        offsets
     }
 
     #[inline(always)]
@@ -273,6 +333,7 @@ impl ChannelRule for OpenVino {
         mut x: [S::F32; 4],
         [factors, offsets]: [[S::F32; 4]; 2],
         _: f32,
+        _: bool,
     ) -> [S::F32; 4] {
         for (x, (factor, offset)) in x.iter_mut().zip(factors.iter().zip(offsets)) {
             *x = s.mul_add_f32(*x, *factor, offset);
@@ -328,9 +389,12 @@ impl ChannelRule for Kivi {
     }
 
     #[inline(always)]
-    fn round<S: SimdQuant>(s: S, [a, b, c, d]: [S::F32; 4]) -> [S::F32; 4] {
-        let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
-        [a, b, c, d]
+    fn offsets<S: SimdQuant>(s: S, mut offsets: [S::F32; 4]) -> [S::F32; 4] {
+        let rounder = s.splat(SUBNORMALS);
+        for offset in &mut offsets {
+            *offset = s.add(*offset, rounder);
+        }
+        offsets
     }
 
     #[inline(always)]
@@ -344,21 +408,23 @@ impl ChannelRule for Kivi {
         mut x: [S::F32; 4],
         [factors, offsets]: [[S::F32; 4]; 2],
         most: f32,
+        wide: bool,
     ) -> [S::F32; 4] {
-        for (x, offset) in x.iter_mut().zip(offsets) {
-            *x = s.sub(*x, offset);
+        if wide {
+            let [a, b, c, d] = x;
+            let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
+            x = [a, b, c, d];
         }
-        x = Self::round(s, x);
-        // The product becomes the number of f16 that the quotient would: a midpoint of two normal numbers has 12 bits
-        // and the scale 11, so that the quotient is more than 2^-23 away from it. Subnormal ones have code 0.
-        for (x, factor) in x.iter_mut().zip(factors) {
-            *x = s.mul(*x, factor);
-        }
-        x = Self::round(s, x);
-        // A NaN is 0, and an infinity the largest code.
-        let (zero, most) = (s.splat(0.0), s.splat(most));
-        for x in &mut x {
-            *x = s.min_number(most, s.max_number(zero, *x));
+        let (rounder, zero, most) = (s.splat(SUBNORMALS), s.splat(0.0), s.splat(most));
+        for (x, (factor, offset)) in x.iter_mut().zip(factors.iter().zip(offsets)) {
+            // The offset has the same number added: both sums are exact for values of f16.
+            let difference = s.sub(s.add(*x, rounder), offset);
+            // The product becomes the number of f16 that the quotient would: a midpoint of two normal numbers has 12
+            // bits and the scale 11, so that the quotient is more than 2^-23 away from it. Subnormal ones have code 0.
+            let product = s.mul(significand_of_f16(s, difference), *factor);
+            // A NaN is 0, and an infinity the largest code.
+            let product = s.min_number(most, s.max_number(zero, product));
+            *x = significand_of_f16(s, product);
         }
         x
     }
@@ -369,6 +435,21 @@ impl ChannelRule for Kivi {
         let x = if x > 0.0 { x } else { 0.0 };
         if x < most { x } else { most }
     }
+}
+
+/// Added to a number of bf16 or f16, it rounds it as f16 rounds subnormal numbers, to multiples of 2^-24, and otherwise
+/// changes none that are finite in f16. Channels with others have the scale infinity or NaN, and their codes are 0.
+const SUBNORMALS: f32 = 0.75;
+
+/// Rounds numbers to the 11 bits of f16, ties to even, from zero on. Subnormal numbers of f16 have no more bits; larger
+/// numbers remain finite.
+///
+/// `8192 x` is exact, and `8191 x` is rounded to its eleventh bit, or for the least significands to its twelfth, where
+/// no number is midway. The low bits of `8192 x` are zero if `x` is midway, so that ties become even in `x` too.
+#[inline(always)]
+fn significand_of_f16<S: SimdQuant>(s: S, x: S::F32) -> S::F32 {
+    let rest = s.mul(x, s.splat(-8191.0));
+    s.add_exact_product(x, s.splat(8192.0), rest)
 }
 
 /// Rounds a number to f16.
@@ -432,7 +513,7 @@ pub(crate) static KIVI_4: ChannelKernels = kernels::<Kivi>(4);
 
 /// A kernel that widens the bounds of channels.
 struct WidenBounds<'a, R> {
-    values: Values<'a>,
+    values: TokenValues<'a>,
     /// The smallest and the largest value of each channel.
     bounds: [&'a mut [f32]; 2],
     rule: PhantomData<R>,
@@ -446,32 +527,40 @@ impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
             bounds: [smallest, largest],
             ..
         } = self;
-        let pairs = values.pairs::<S>();
-        let blocks = values.len() / const { 4 * S::LANES };
-        let (smallest, rest_of_smallest) = smallest.split_at_mut(blocks * 4 * S::LANES);
-        let (largest, rest_of_largest) = largest.split_at_mut(blocks * 4 * S::LANES);
+        let pairs = values.values.pairs::<S>();
+        let len = smallest.len();
+        let done = len / const { 4 * S::LANES } * const { 4 * S::LANES };
+        let (smallest, rest_of_smallest) = smallest.split_at_mut(done);
+        let (largest, rest_of_largest) = largest.split_at_mut(done);
         let smallest = S::chunks_mut(smallest).as_chunks_mut::<4>().0.iter_mut();
         let bounds = smallest.zip(S::chunks_mut(largest).as_chunks_mut::<4>().0);
-        for (index, (smallest, largest)) in bounds.enumerate() {
-            let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
-            for (x, (smallest, largest)) in [a, b, c, d]
-                .into_iter()
-                .zip(smallest.iter_mut().zip(largest))
-            {
-                *smallest = s.store_f32(s.min_number(s.load_f32(*smallest), x));
-                *largest = s.store_f32(s.max_number(s.load_f32(*largest), x));
+        for (block, (smallest, largest)) in bounds.enumerate() {
+            let (&mut [a, b, c, d], &mut [e, f, g, h]) = (&mut *smallest, &mut *largest);
+            let mut low = [s.load_f32(a), s.load_f32(b), s.load_f32(c), s.load_f32(d)];
+            let mut high = [s.load_f32(e), s.load_f32(f), s.load_f32(g), s.load_f32(h)];
+            for token in 0..values.tokens {
+                let x = values.load(s, pairs, token, block);
+                for (x, (low, high)) in x.into_iter().zip(low.iter_mut().zip(&mut high)) {
+                    *low = s.min_number(*low, x);
+                    *high = s.max_number(*high, x);
+                }
             }
+            *smallest = low.map(|x| s.store_f32(x));
+            *largest = high.map(|x| s.store_f32(x));
         }
-        let mut rest = [0.0; MOST_OF_BLOCK];
-        let done = blocks * 4 * S::LANES;
-        values.part(done..values.len()).widen(s, &mut rest);
-        let bounds = rest_of_smallest.iter_mut().zip(rest_of_largest);
-        for (x, (smallest, largest)) in rest.into_iter().zip(bounds) {
-            if x < *smallest {
-                *smallest = x;
-            }
-            if x > *largest {
-                *largest = x;
+        if done == len {
+            return;
+        }
+        for token in 0..values.tokens {
+            let rest = values.rest(s, token, done..len);
+            let bounds = rest_of_smallest.iter_mut().zip(&mut *rest_of_largest);
+            for (x, (smallest, largest)) in rest.into_iter().zip(bounds) {
+                if x < *smallest {
+                    *smallest = x;
+                }
+                if x > *largest {
+                    *largest = x;
+                }
             }
         }
     }
@@ -539,7 +628,7 @@ fn store_all<R: ChannelRule>(target: &mut [u8], numbers: impl Iterator<Item = f3
     }
 }
 
-/// A kernel that encodes values of a token.
+/// A kernel that encodes values of tokens.
 struct EncodeChannels<'e, 'a, R> {
     encoding: &'e mut ChannelEncoding<'a>,
     rule: PhantomData<R>,
@@ -567,55 +656,67 @@ impl<R: ChannelRule> Kernel for EncodeChannels<'_, '_, R> {
                 [first + place.token * width, width]
             }
         };
-        let channels = numbers.factors.chunks_exact(head_dim);
-        let channels = channels.zip(numbers.offsets.chunks_exact(head_dim));
-        let channels = channels.zip(numbers.words.chunks_exact_mut(head_dim));
-        let place = &TokenInWord::new(place, *bits);
-        for (head, ((factors, offsets), words)) in channels.enumerate() {
-            let values = values.part(head * head_dim..(head + 1) * head_dim);
-            let target = &mut heads[head * *stride + first..];
-            let codes = &mut TokenCodes {
-                bits: *bits,
-                bytes: &mut target[..width],
-                words,
+        let mut token = 0;
+        while token < values.tokens {
+            let word = &TokensInWord::new(place, place.token + token, *bits);
+            let tokens = match R::ALONG_TOKENS {
+                true => token..values.tokens.min(token + word.left),
+                false => token..values.tokens,
             };
-            codes.encode::<R, S>(s, values, [factors, offsets], most);
-            if R::ALONG_TOKENS && place.is_last {
-                let channels = target.chunks_exact_mut(place.bytes);
-                for (channel, word) in channels.zip(&*words) {
-                    channel[place.at..][..4].copy_from_slice(&word.to_le_bytes());
+            token = tokens.end;
+            let is_last = tokens.len() == word.left;
+            let channels = numbers.factors.chunks_exact(head_dim);
+            let channels = channels.zip(numbers.offsets.chunks_exact(head_dim));
+            let channels = channels.zip(numbers.words.chunks_exact_mut(head_dim));
+            for (head, ((factors, offsets), words)) in channels.enumerate() {
+                let target = &mut heads[head * *stride + first..];
+                let codes = &mut TokenCodes {
+                    bits: *bits,
+                    bytes: &mut *target,
+                    width,
+                    words,
+                };
+                let values = values.part(tokens.clone(), head * head_dim);
+                codes.encode::<R, S>(s, values, [factors, offsets], most);
+                if R::ALONG_TOKENS && is_last {
+                    let channels = target.chunks_exact_mut(word.bytes);
+                    for (channel, codes) in channels.zip(&*words) {
+                        channel[word.at..][..4].copy_from_slice(&codes.to_le_bytes());
+                    }
                 }
             }
         }
     }
 }
 
-/// A token in the words of its codes.
-struct TokenInWord {
+/// Tokens in the words of their codes.
+struct TokensInWord {
     /// Bytes of the codes of a channel.
     bytes: usize,
     /// The first byte of the word.
     at: usize,
-    is_last: bool,
+    /// The tokens from one on.
+    left: usize,
 }
 
-impl TokenInWord {
+impl TokensInWord {
     #[inline(always)]
-    fn new(place: &GroupPlace, bits: usize) -> Self {
-        let bit = place.token * bits;
-        TokenInWord {
+    fn new(place: &GroupPlace, token: usize, bits: usize) -> Self {
+        let each = 32 / bits;
+        TokensInWord {
             bytes: place.tokens * bits / 8,
-            at: bit / 32 * 4,
-            is_last: bit % 32 + bits == 32,
+            at: token / each * 4,
+            left: each - token % each,
         }
     }
 }
 
-/// The codes of a token and a head.
+/// The codes of tokens and a head.
 struct TokenCodes<'a> {
     bits: usize,
-    /// Codes next to each other.
+    /// The codes of tokens, `width` bytes each.
     bytes: &'a mut [u8],
+    width: usize,
     /// The words of codes that are apart, one per channel.
     words: &'a mut [u32],
 }
@@ -625,56 +726,65 @@ impl TokenCodes<'_> {
     fn encode<R: ChannelRule, S: InstructionSet>(
         &mut self,
         s: S,
-        values: Values<'_>,
+        values: TokenValues<'_>,
         [factors, offsets]: [&[f32]; 2],
         most: f32,
     ) {
         let len = const { 4 * S::LANES };
-        let pairs = values.pairs::<S>();
+        let pairs = values.values.pairs::<S>();
+        let wide = matches!(values.values, Values::F32(_));
         let numbers = S::chunks(factors).as_chunks::<4>().0.iter();
         let numbers = numbers.zip(S::chunks(offsets).as_chunks::<4>().0);
         let mut done = 0;
-        for (index, (&[a, b, c, d], &[e, f, g, h])) in numbers.enumerate() {
+        for (block, (&[a, b, c, d], &[e, f, g, h])) in numbers.enumerate() {
             let factors = [s.load_f32(a), s.load_f32(b), s.load_f32(c), s.load_f32(d)];
             let offsets = [s.load_f32(e), s.load_f32(f), s.load_f32(g), s.load_f32(h)];
-            let ([a, b], [c, d]) = (pairs.load(s, 2 * index), pairs.load(s, 2 * index + 1));
-            let x = R::round(s, [a, b, c, d]);
-            let x = R::scale(s, x, [factors, offsets], most);
-            if R::ALONG_TOKENS {
-                match self.bits {
-                    2 => self.add_block::<S, 2>(s, done, x),
-                    _ => self.add_block::<S, 4>(s, done, x),
+            let offsets = R::offsets(s, offsets);
+            for token in 0..values.tokens {
+                let x = values.load(s, pairs, token, block);
+                let x = R::scale(s, x, [factors, offsets], most, wide);
+                if R::ALONG_TOKENS {
+                    match self.bits {
+                        2 => self.add_block::<S, 2>(s, done, x),
+                        _ => self.add_block::<S, 4>(s, done, x),
+                    }
+                    continue;
                 }
-                done += len;
-                continue;
-            }
-            let codes = s.store_u8_even(x);
-            if self.bits == 8 {
-                self.bytes[done..][..len].copy_from_slice(cast_slice(&codes));
-            } else {
-                let packed = s.pack_u4(codes);
-                self.bytes[done / 2..][..len / 2].copy_from_slice(cast_slice(&packed));
+                let codes = s.store_u8_even(x);
+                let bytes = &mut self.bytes[token * self.width..];
+                if self.bits == 8 {
+                    bytes[done..][..len].copy_from_slice(cast_slice(&codes));
+                } else {
+                    let packed = s.pack_u4(codes);
+                    bytes[done / 2..][..len / 2].copy_from_slice(cast_slice(&packed));
+                }
             }
             done += len;
         }
-        if done == values.len() {
+        if done == factors.len() {
             return;
         }
-        let (mut rest, mut codes) = ([0.0; MOST_OF_BLOCK], [0; MOST_OF_BLOCK]);
-        values.part(done..values.len()).widen(s, &mut rest);
-        let numbers = factors[done..].iter().zip(&offsets[done..]);
-        for ((code, x), (factor, offset)) in codes.iter_mut().zip(rest).zip(numbers) {
-            *code = f32_to_u8_even(R::scale_lane(R::round_lane(x), [*factor, *offset], most));
-        }
-        let codes = &codes[..values.len() - done];
-        if R::ALONG_TOKENS {
-            self.add(done, codes);
-        } else if self.bits == 8 {
-            self.bytes[done..].copy_from_slice(codes);
-        } else {
-            let target = self.bytes[done / 2..].iter_mut();
-            for (byte, [even, odd]) in target.zip(codes.as_chunks().0) {
-                *byte = (*even).min(15) << 4 | (*odd).min(15);
+        for token in 0..values.tokens {
+            let mut codes = [0; MOST_OF_BLOCK];
+            let rest = values.rest(s, token, done..factors.len());
+            let numbers = factors[done..].iter().zip(&offsets[done..]);
+            for ((code, x), (factor, offset)) in codes.iter_mut().zip(rest).zip(numbers) {
+                let x = R::scale_lane(R::round_lane(x), [*factor, *offset], most);
+                *code = f32_to_u8_even(x);
+            }
+            let codes = &codes[..factors.len() - done];
+            if R::ALONG_TOKENS {
+                self.add(done, codes);
+                continue;
+            }
+            let bytes = &mut self.bytes[token * self.width..][..self.width];
+            if self.bits == 8 {
+                bytes[done..].copy_from_slice(codes);
+            } else {
+                let target = bytes[done / 2..].iter_mut();
+                for (byte, [even, odd]) in target.zip(codes.as_chunks().0) {
+                    *byte = (*even).min(15) << 4 | (*odd).min(15);
+                }
             }
         }
     }
@@ -833,6 +943,26 @@ mod tests {
                     quotient,
                     "{difference} / {scale}"
                 );
+            }
+        }
+    }
+
+    /// All significands; a power of two as a factor changes none of the operations.
+    #[test]
+    fn significands_of_kivi_are_those_of_f16() {
+        let s = crate::simd::Scalar;
+        for x in (1.0_f32.to_bits()..=2.0_f32.to_bits()).map(f32::from_bits) {
+            let [rounded] = s.store_f32(significand_of_f16(s, s.splat(x)));
+            assert_eq!(rounded, to_f16(x), "{x}");
+        }
+    }
+
+    /// All numbers of bf16 that are finite in f16.
+    #[test]
+    fn sums_round_subnormal_numbers_of_kivi() {
+        for x in (0..=u16::MAX).map(|bits| half::bf16::from_bits(bits).to_f32()) {
+            if to_f16(x).is_finite() {
+                assert_eq!(x + SUBNORMALS - SUBNORMALS, to_f16(x), "{x}");
             }
         }
     }
