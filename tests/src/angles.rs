@@ -179,7 +179,8 @@ pub struct Stored {
     place: Option<Placed>,
     range: Range<usize>,
     ids: Vec<usize>,
-    /// Rows of the table.
+    /// Rows of the table, the ids of a struct of C.
+    #[cfg(feature = "capi")]
     picked: Vec<usize>,
 }
 
@@ -231,6 +232,7 @@ impl Stored {
             angles,
             place: Some(place),
             ids: Vec::new(),
+            #[cfg(feature = "capi")]
             picked: Vec::new(),
         }
     }
@@ -319,6 +321,7 @@ impl Stored {
             place: None,
             range,
             ids,
+            #[cfg(feature = "capi")]
             picked,
         }
     }
