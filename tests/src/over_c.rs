@@ -150,6 +150,14 @@ pub fn tensor<E: Number>(x: &mut [E], place: &Placed) -> rope_operand {
     )
 }
 
+/// Returns the channels of a tensor from one on, by the bytes of an element.
+pub fn channels_from(x: &rope_operand, size: usize, first: usize) -> rope_operand {
+    let mut part = *x;
+    part.layout.shape[3] -= first;
+    (part.data, part.len) = (x.data.wrapping_byte_add(first * size), x.len - first);
+    part
+}
+
 fn layout(paged: &Paged) -> rope_cache_layout {
     let (shape, strides) = (paged.shape, paged.strides);
     rope_cache_layout {
@@ -471,18 +479,19 @@ fn verb(
     let rows = rows.map_or(null(), |rows| &raw const *rows);
     with_plan(chain, rotation, |plan| {
         let (mut call, mut at): (_, rope_call_memory) = (zero(), zero());
-        let written = written(target);
-        let mut copies = written.map(copied);
-        let [memory, scales, zeros] = &mut copies;
-        at.x = memory.as_mut_ptr().cast();
-        if written[1].1 > 0 {
-            at.scales = scales.as_mut_ptr().cast();
-        }
-        if written[2].1 > 0 {
-            at.zeros = zeros.as_mut_ptr().cast();
-        }
+        let written = [Some(target), next(target)].map(|part| part.map_or(NOTHING, written));
+        let mut copies = written.map(|part| part.map(copied));
+        let [first, second] = copies.each_mut().map(|part| {
+            part.each_mut().map(|copy| match copy.is_empty() {
+                true => null_mut(),
+                false => copy.as_mut_ptr().cast(),
+            })
+        });
+        [at.x, at.scales, at.zeros] = first;
+        [at.x_next, at.scales_next, at.zeros_next] = second;
         if let Some(x) = source {
             (at.x, at.y) = (memory_of(x), at.x);
+            (at.x_next, at.y_next) = (next(x).map_or(null_mut(), memory_of), at.x_next);
         }
         // SAFETY: the plan, the operands and the rows lead to memory of the stated sizes, and the copies are as large
         // as the target.
@@ -504,7 +513,7 @@ fn verb(
         };
         assert_eq!(prepared, status, "a prepared call: {}", crate::c::detail());
         assert!(
-            written.map(copied) == copies,
+            written.map(|part| part.map(copied)) == copies,
             "a prepared call writes other bytes"
         );
         status
@@ -517,19 +526,30 @@ fn memory_of(operand: &rope_operand) -> *mut c_void {
     unsafe { operand.cache.as_ref() }.map_or(operand.data, |cache| cache.memory)
 }
 
-/// Returns the memories that a call writes, with their bytes: elements or codes, scales that lie apart, and zero points
-/// in a list of their own.
-fn written(target: &rope_operand) -> [(*const c_void, usize); 3] {
+/// Returns the second part of an operand.
+fn next(operand: &rope_operand) -> Option<&rope_operand> {
+    // SAFETY: a second part that is not null exists.
+    unsafe { operand.next.as_ref() }
+}
+
+/// The memories of a part that a call writes, with their bytes: elements or codes, scales that lie apart, and zero
+/// points in a list of their own.
+type Written = [(*const c_void, usize); 3];
+
+const NOTHING: Written = [(null(), 0); 3];
+
+fn written(target: &rope_operand) -> Written {
     // SAFETY: a cache that is not null exists.
     let Some(cache) = (unsafe { target.cache.as_ref() }) else {
         let size = match target.element == rope_element::F32 as i32 {
             true => size_of::<f32>(),
             false => size_of::<f16>(),
         };
-        return [(target.data, target.len * size), (null(), 0), (null(), 0)];
+        let [_, scales, zeros] = NOTHING;
+        return [(target.data, target.len * size), scales, zeros];
     };
     let apart = cache.scale.kind == rope_quant_scale_kind::MadeApart as i32;
-    let list = |list: *mut c_void| match apart && !list.is_null() {
+    let list = |list: *mut c_void| match apart && !list.is_null() && cache.scales_count > 0 {
         true => (list.cast_const(), cache.scales_count * size_of::<f32>()),
         false => (null(), 0),
     };
@@ -537,9 +557,10 @@ fn written(target: &rope_operand) -> [(*const c_void, usize); 3] {
     [(cache.memory, cache.bytes), scales, zeros]
 }
 
-/// Returns the bytes of a memory, aligned to words.
+/// Returns the bytes of a memory, aligned to words; nothing for null.
 fn copied((memory, bytes): (*const c_void, usize)) -> Vec<u64> {
-    let mut copy = vec![0_u64; bytes.div_ceil(size_of::<u64>())];
+    let least = usize::from(!memory.is_null());
+    let mut copy = vec![0_u64; bytes.div_ceil(size_of::<u64>()).max(least)];
     if bytes > 0 {
         // SAFETY: the memory has as many bytes, and the copy has no fewer.
         unsafe { memory.copy_to_nonoverlapping(copy.as_mut_ptr().cast(), bytes) };

@@ -1,5 +1,6 @@
 //! Caches: written from tensors, read into tensors, and rotated in place.
 
+use rope_core::cache::CachePartsMut;
 use rope_core::error::{CacheError, RowsError, SlotsError};
 use rope_core::internals::moving;
 use rope_core::{Backend, Error, NoRotation, Tensor, TensorMut};
@@ -26,7 +27,8 @@ use crate::{
 ///
 /// If a bit is wrong.
 pub fn cache(source: &mut Source<'_>) {
-    match source.below(7) {
+    match source.below(8) {
+        7 => source.one_of(element_pair_functions!(into_parts: fn(&mut Source<'_>)))(source),
         0 => source.one_of(element_pair_functions!(into_elements: fn(&mut Source<'_>)))(source),
         1..3 => source.one_of(element_functions!(into_codes: fn(&mut Source<'_>)))(source),
         3 => source.one_of(element_pair_functions!(into_both: fn(&mut Source<'_>)))(source),
@@ -278,6 +280,130 @@ fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
         let doing = format!("{backend}, keys and values, {shape:?}, {values_shape:?}, {ids:?}");
         expected_keys.compare(&got_keys, &doing);
         expected_values.compare(&got_values, &doing);
+    }
+}
+
+/// Writes heads into slots of two parts, each in a cache of its own: codes and elements, in any order.
+fn into_parts<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let [batch, _, heads, head_dim] = shape;
+    // A call with stages gathers the heads of a token, of at most 4096 channels.
+    if head_dim < 2 || heads * head_dim > 4096 {
+        return;
+    }
+    let split = source.within(1, head_dim - 1);
+    let widths = [split, head_dim - split];
+    let (blocks, is_coded_first) = (source.within(1, 2 + batch), source.once_in(2));
+    let coded = Coded::any(
+        source,
+        blocks,
+        [heads, widths[usize::from(!is_coded_first)]],
+    );
+    let width = widths[usize::from(is_coded_first)];
+    // Parts have the same slots.
+    let fits = |cache: &Elements<O>| cache.paged.shape.block_size == coded.paged.shape.block_size;
+    let elements = (0..16).map(|_| Elements::<O>::any(source, blocks, [heads, width], false));
+    let Some(elements) = elements.into_iter().find(fits) else {
+        return;
+    };
+    match is_coded_first {
+        true => divided::<I, _, _>(source, shape, rotary_dim, (coded, elements)),
+        false => divided::<I, _, _>(source, shape, rotary_dim, (elements, coded)),
+    }
+}
+
+fn divided<I: Number, K: Kept, L: Kept>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    rotary_dim: usize,
+    (first, second): (K, L),
+) {
+    let [batch, tokens, heads, head_dim] = shape;
+    let split = first.paged().layout.shape().head_dim;
+    let chain = Chain::any(source, batch * tokens, heads, head_dim);
+    let alone = chain.norm.is_none() && chain.scale.is_none() && chain.hadamard.is_none();
+    // Without stages the channels that rotate lie in one part.
+    if alone && rotary_dim > split {
+        return;
+    }
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let rotation = rotation.in_parts(source, rotary_dim / 2);
+    let place = Placed::any(source, shape);
+    let x = values::<I>(source, place.len);
+    let count = first.paged().slots();
+    let ids = (0..batch * tokens).map(|_| source.below(count + 1) as i64 - 1);
+    let ids: Vec<i64> = ids.collect();
+    let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
+    let refusal = refusal(rotation, rows.as_ref(), shape);
+    let slots = TokenAddress::mapping(first.paged(), &ids);
+    let other_slots = TokenAddress::mapping(second.paged(), &ids);
+    let (mut expected, mut other_expected) = (first.clone(), second.clone());
+    for token in (0..batch * tokens).filter(|_| refusal.is_none()) {
+        let (Some(found), Some(other)) = (slots.places[token], other_slots.places[token]) else {
+            continue;
+        };
+        let at = [token / tokens, token % tokens];
+        let read = heads_of(&x, &place.view, at);
+        let rotated = || {
+            let angles = &rows.as_ref()?.angles;
+            Some(((rotation, angles), row_of(angles, shape, at)))
+        };
+        // Each part has the bits of a cache of its own format.
+        let of = |coded| chain.heads((ElementKind::of::<I>(), coded), token, &read, rotated());
+        let part = |heads: Vec<Vec<f32>>, channels: std::ops::Range<usize>| -> Vec<Vec<f32>> {
+            let part = |head: Vec<f32>| head[channels.clone()].to_vec();
+            heads.into_iter().map(part).collect()
+        };
+        expected.write(found, &part(of(K::CODED), 0..split));
+        other_expected.write(other, &part(of(L::CODED), split..head_dim));
+    }
+    let doing = format!(
+        "{} into parts of {split}, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {ids:?}",
+        I::NAME
+    );
+    for backend in Backend::available() {
+        let (mut got, mut other) = (first.clone(), second.clone());
+        let tensor = Tensor::new(&x, place.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = got.with_mut(|first| {
+            other.with_mut(|second| {
+                let parts = CachePartsMut::of([first.reborrow(), second.reborrow()]);
+                let mut cache = parts.expect("parts of one shape");
+                let mut target = cache.slots(&ids);
+                match &rows {
+                    Some(rows) => rows.with(|rows| plan.rotate_into(&tensor, &mut target, rows)),
+                    None => plan.apply_into(&tensor, &mut target),
+                }
+            })
+        });
+        oracle::answered(result, refusal);
+        expected.compare(&got, &format!("{backend}, the first part, {doing}"));
+        other_expected.compare(&other, &format!("{backend}, the second part, {doing}"));
+    }
+    #[cfg(feature = "capi")]
+    {
+        let (mut got, mut other, mut x) = (first.clone(), second.clone(), x.clone());
+        let given = (
+            got.over_c(),
+            other.over_c(),
+            over_c::slots(&slots, first.paged()),
+        );
+        if let (Some(first), Some(second), Some(slots)) = given {
+            let second = in_slots(&second, std::ptr::null());
+            let mut target = in_slots(&first, &slots);
+            target.next = &raw const second;
+            let mut from = over_c::tensor(&mut x, &place);
+            // The source is one tensor, or two side by side.
+            let rest = over_c::channels_from(&from, size_of::<I>(), split);
+            if source.once_in(2) {
+                (from.layout.shape[3], from.next) = (split, &raw const rest);
+            }
+            let angles = rows.as_ref().map(Stored::over_c);
+            let plan = (&chain, rotation);
+            over_c::run(plan, Some(&from), &target, angles.as_ref(), refusal, &doing);
+            expected.compare(&got, &format!("over C, the first part, {doing}"));
+            other_expected.compare(&other, &format!("over C, the second part, {doing}"));
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! Operands in parts: a latent in codes and its key, in one memory, beside the same calls of rope-core.
+//! Operands in parts: a latent in codes and its key, in one memory, beside the same calls of rope-core. The bodies write
+//! parts of two memories, with stages.
 
 use rope_core::cache::{
-    CacheFormat, CacheLayout, CacheMut, CachePartsMut, GroupCodes, ScalePlace, TileScale,
+    CacheFormat, CacheLayout, CachePartsMut, GroupCodes, ScalePlace, TileScale,
 };
 use {rope_cache_format as Format, rope_quant_scale_kind as ScaleKind};
 
@@ -104,83 +105,6 @@ fn one_memory() {
             assert_eq!(keys[token * KEY..][..KEY], head[LATENT..]);
         }
     }
-}
-
-/// Writes the stages of whole heads, checked and prepared, from one tensor and from parts.
-#[test]
-fn stages() {
-    let x = values::<f32>(TOKENS * HEAD);
-    let columns = |channels: core::ops::Range<usize>| -> Vec<f32> {
-        let heads = x.chunks(HEAD);
-        heads
-            .flat_map(|head| head[channels.clone()].to_vec())
-            .collect()
-    };
-    let (latent, key) = (columns(0..LATENT), columns(LATENT..HEAD));
-    let (made, at) = (Owned::new(KEY), rope_positions_range(5, TOKENS));
-    let angles = rope_angles_at(made.0, &at);
-    let norm = norm(rope_norm_formula::Llama4);
-    let plain = with!(plan(rope_pairing::Half); first_channel = LATENT);
-    let normed = with!(plain; norm = &raw const norm);
-    let keys = view(&key, [1, TOKENS, 1, KEY]);
-    let mut whole = [0.0_f32; TOKENS * HEAD];
-    let target = tensor(&mut whole, [1, TOKENS, 1, HEAD]);
-    let source = view(&x, [1, TOKENS, 1, HEAD]);
-    ok!(rope_rotate_into(&normed, &source, &target, &angles));
-    let mut expected = BEFORE;
-    let (parts, slots) = (record(&mut expected), range(1, TOKENS));
-    let second = in_slots(&parts[1], null());
-    let target = with_part(in_slots(&parts[0], &slots), &second);
-    ok!(rope_apply_into(
-        &plain,
-        &view(&whole, [1, TOKENS, 1, HEAD]),
-        &target
-    ));
-    for source in [
-        source,
-        with_part(view(&latent, [1, TOKENS, 1, LATENT]), &keys),
-    ] {
-        for prepared in [false, true] {
-            let mut memory = BEFORE;
-            let parts = record(&mut memory);
-            let second = in_slots(&parts[1], null());
-            let target = with_part(in_slots(&parts[0], &slots), &second);
-            if prepared {
-                let mut call = zero::<rope_call>();
-                ok!(
-                    rope_prepare_into(&normed, &source, &target, &angles, &mut call),
-                    rope_call_run(&call)
-                );
-            } else {
-                ok!(rope_rotate_into(&normed, &source, &target, &angles));
-            }
-            assert_eq!(memory, expected, "prepared {prepared}");
-        }
-    }
-}
-
-#[test]
-fn two_memories() {
-    let x = values::<f32>(TOKENS * HEAD);
-    let [mut latents, mut got_latents] = [[0.0_f32; SLOTS * LATENT]; 2];
-    let [mut keys, mut got_keys] = [[0.0_f32; SLOTS * KEY]; 2];
-    let layout = |width| CacheLayout::nhd([1, SLOTS, 1, width]).expect("a layout");
-    let parts = [
-        CacheMut::new(&mut latents, layout(LATENT)).expect("a cache"),
-        CacheMut::new(&mut keys, layout(KEY)).expect("a cache"),
-    ];
-    let whole = Tensor::new(&x, [1, TOKENS, 1, HEAD]).expect("a valid tensor");
-    let mut there = CachePartsMut::of(parts).expect("parts of one shape");
-    let rope = Rope::new(Pairing::Half);
-    rope.apply_into(&whole, &mut there.slots(2..4))
-        .expect("operands that fit");
-    let first = cache(&mut got_latents, Format::F32, nhd([1, SLOTS, 1, LATENT]));
-    let second = cache(&mut got_keys, Format::F32, nhd([1, SLOTS, 1, KEY]));
-    let (slots, second) = (range(2, TOKENS), in_slots(&second, null()));
-    let target = with_part(in_slots(&first, &slots), &second);
-    let source = view(&x, [1, TOKENS, 1, HEAD]);
-    ok!(rope_apply_into(&plan(rope_pairing::Half), &source, &target));
-    assert!(got_latents == latents && got_keys == keys);
 }
 
 /// Prepares the calls of records and of two memories, and runs them in the prepared memory and in other memory.
