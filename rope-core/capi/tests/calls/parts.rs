@@ -1,5 +1,5 @@
-//! Operands in parts: a latent in codes and its key, in one memory, beside the same calls of rope-core. The bodies write
-//! parts of two memories, with stages.
+//! Operands in parts: a latent in codes and its key, in one memory, beside the same calls of rope-core. The bodies
+//! write parts of two memories, with stages.
 
 use rope_core::cache::{
     CacheFormat, CacheLayout, CachePartsMut, GroupCodes, ScalePlace, TileScale,
