@@ -7,6 +7,23 @@ use rope_core::Backend;
 /// Environment variable with the names of the backends that must be available, separated by commas.
 pub const VARIABLE: &str = "ROPE_EXPECT";
 
+/// Environment variable with the name of the only backend that suites of kernels test, for emulators.
+pub const ONLY: &str = "ROPE_ONLY";
+
+/// Returns the backends that suites of kernels test, the fastest first: the available ones, or the one that the
+/// environment names.
+///
+/// # Panics
+///
+/// If the environment names no available backend.
+pub fn tested() -> impl Iterator<Item = Backend> {
+    let name = std::env::var(ONLY).ok();
+    let is_tested = move |backend: &Backend| name.as_deref().is_none_or(|it| it == backend.name());
+    let mut tested = Backend::available().filter(is_tested).peekable();
+    assert!(tested.peek().is_some(), "{ONLY} names no available backend");
+    tested
+}
+
 /// Writes a line that is visible even if the test passes; libtest captures only the output of macros.
 pub fn say(line: &str) {
     // A failure cannot be reported.

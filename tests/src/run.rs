@@ -8,7 +8,7 @@ use rope_core::{Backend, Tensor, TensorMut};
 use crate::chain::Chain;
 #[cfg(feature = "capi")]
 use crate::over_c;
-use crate::{Number, Placed, Rotation, Stored, compare, oracle};
+use crate::{Number, Placed, Rotation, Stored, backends, compare, oracle};
 
 /// Rotates in place on every backend and compares the whole buffer.
 ///
@@ -19,7 +19,7 @@ pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &P
     let expected = oracle::rotated(rotation, &rows.angles, (x, &place.view), (x, &place.view));
     let refusal = oracle::refusal(rotation.direction, &rows.angles, place.view.shape);
     rows.with(|given| {
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let mut got = x.to_vec();
             let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
             oracle::answered(rotation.plan(backend).rotate(&mut tensor, given), refusal);
@@ -57,7 +57,7 @@ pub fn into<I: Number, O: Number>(
     let expected = oracle::rotated(rotation, &rows.angles, (x, &from.view), (y, &to.view));
     let refusal = oracle::refusal(rotation.direction, &rows.angles, from.view.shape);
     rows.with(|given| {
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let mut got = y.to_vec();
             let source = Tensor::new(x, from.layout).expect("a valid tensor");
             let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");

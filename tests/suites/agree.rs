@@ -1,11 +1,11 @@
 //! Every backend gives the bits of the oracle and writes nothing else.
 
 use half::bf16;
-use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
+use rope_core::{Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
-    Angles, Form, Number, Placed, Rotation, Source, Stored, bodies, compare, each_element,
-    each_element_pair, oracle, run, seed,
+    Angles, Form, Number, Placed, Rotation, Source, Stored, backends, bodies, compare,
+    each_element, each_element_pair, oracle, run, seed,
 };
 
 /// Places a shape, without gaps or anywhere.
@@ -295,7 +295,7 @@ fn strides_that_are_never_taken() {
     let layout = Layout::strided([1, 1, 1, head_dim], strides).expect("one head");
     let rows = [[0.6_f32].repeat(head_dim / 2), [0.8].repeat(head_dim / 2)].concat();
     let rows = Rows::new(&rows, [1, head_dim]).expect("one row");
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         let (mut x, mut y) = (vec![1.0_f32; head_dim], vec![1.0_f32; head_dim]);
         let rope = Rope::new(Pairing::Half)
             .with_backend(backend)
@@ -326,7 +326,7 @@ fn q_and_k<Q: Number, K: Number>(source: &mut Source<'_>) {
         let rows = Stored::any(source, row_count, pairs);
         for rotation in Rotation::in_place() {
             let refusal = oracle::refusal(rotation.direction, &rows.angles, q.view.shape);
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 let (mut got_q, mut got_k) = (x.clone(), y.clone());
                 let mut tensor_q = TensorMut::new(&mut got_q, q.layout).expect("a valid tensor");
                 let mut tensor_k = TensorMut::new(&mut got_k, k.layout).expect("a valid tensor");
@@ -361,7 +361,7 @@ fn bits_do_not_depend_on_alignment() {
         let place = Placed::bshd([1, 2, 3, 75]);
         let expected =
             oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             for shift in 0..33 {
                 let mut buffer = paint::<bf16>(source, shift);
                 buffer.extend(&x);

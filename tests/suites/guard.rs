@@ -7,12 +7,13 @@ use rope_core::cache::{
 };
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::Scale;
-use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::quantize::BLOCKS;
 use rope_tests::{
-    Angles, Number, Placed, Rotation, Source, compare, each_element, each_element_pair, oracle,
+    Angles, Number, Placed, Rotation, Source, backends, compare, each_element, each_element_pair,
+    oracle,
 };
 
 /// Rows beside an unreadable page.
@@ -71,7 +72,7 @@ fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Guarde
             let x = values::<E>(source, place.len);
             let expected =
                 oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 for given in rows.rows() {
                     let mut got = Guarded::new(&x, edge);
                     let mut tensor =
@@ -102,7 +103,7 @@ fn into<I: Number, O: Number>(
             let x = Guarded::new(&x, edge);
             let mut got = Guarded::new(&y, edge);
             let [given, _] = rows.rows();
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 got.copy_from_slice(&y);
                 let from = Tensor::new(&x, place.layout).expect("a valid tensor");
                 let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -202,7 +203,7 @@ fn cache_of_elements<I: Number, O: Number>(
     let given = given.with_attention_factor(1.0).expect("a factor");
     for layout in layouts.map(|layout| layout.expect("a small cache")) {
         let memory = paint::<O>(source, layout.end());
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let rope = Rotation::forward(Pairing::Half).plan(backend);
             let from = Tensor::new(&x, shape).expect("a valid tensor");
             // A cache without guard pages has the expected values.
@@ -261,7 +262,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let apart = made(ScalePlace::Separate(ScaleLayout::nh([1, heads])));
     let inline = made(ScalePlace::Inline(head_dim));
     let mut scales = Guarded::new(&vec![0.5; tokens * heads], edge);
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         let rope = Rotation::forward(Pairing::Half).plan(backend);
         let through = |cache: &mut CacheMut<'_>| {
             through(&rope, (&x, shape), (&given, edge), cache);
@@ -330,7 +331,7 @@ fn nothing_beyond_codes_of_groups() {
         let [given, _] = rows.rows();
         let given = given.with_attention_factor(1.0).expect("a factor");
         let through = |cache: &mut CacheMut<'_>| {
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 let rope = Rotation::forward(Pairing::Half).plan(backend);
                 through(&rope, (&x, shape), (&given, edge), cache);
             }
@@ -421,7 +422,7 @@ fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: E
     let factors = Guarded::new(&vec![0.5; tokens * heads], edge);
     let x = values::<E>(source, tokens * heads * head_dim);
     let [given, _] = rows.rows();
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for weights in [&weight, &each] {
             for reach in [NormReach::Head, NormReach::Token] {
                 for formula in [NormFormula::LLAMA, NormFormula::LAYER_NORM] {

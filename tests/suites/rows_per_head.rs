@@ -8,13 +8,14 @@ use rope_core::gradient::PairGradients;
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Dimension, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling,
-    Strides, Tensor, TensorMut,
+    Dimension, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Strides,
+    Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::number::{paint, values};
 use rope_tests::{
-    Angles, Form, Number, Placed, Rotation, Source, Stored, each_element, each_element_pair, run,
+    Angles, Form, Number, Placed, Rotation, Source, Stored, backends, each_element,
+    each_element_pair, run,
 };
 
 use crate::models::{alike, same};
@@ -37,7 +38,7 @@ fn rotated<E: Number>(
     ] {
         let x = values::<E>(source, place.len);
         for rotation in Rotation::in_place() {
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 check(rotation.plan(backend), &place, &x);
             }
         }
@@ -81,7 +82,7 @@ fn a_large_tensor_head_after_head() {
     for (sequences, heads) in sequences.into_iter().zip([8, 1]) {
         let angles = Stored::plain(turns(source, [515 * sequences, heads], 64));
         for rotation in Rotation::in_place() {
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 let rope = rotation.plan(backend);
                 angles.with(|rows| {
                     let expected = rotate(rope, &x, place.layout, rows);
@@ -278,7 +279,7 @@ fn a_norm_before_the_rotation() {
         let rows = Stored::plain(turns(source, [5, heads], 32));
         for place in [Placed::bshd(shape), Placed::bhsd(shape)] {
             let x = values::<bf16>(source, place.len);
-            for backend in Backend::available() {
+            for backend in backends::tested() {
                 let rope = Rotation::forward(Pairing::Half).plan(backend);
                 let norm = |rope: Rope| rope.with_norm(Norm::new(NormFormula::LLAMA4, 1e-6));
                 let run = |chain: &dyn Fn(&mut TensorMut<'_, bf16>)| {
@@ -337,7 +338,7 @@ fn hdit() {
     let rows = Rows::strided(&cos, &sin, layout).expect("rows as they lie");
     let q = file.bits::<f32>("q_f32");
     let layout = Layout::thd([tokens, heads, head_dim]).expect("a small shape");
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         let rope = Rotation::forward(Pairing::Half).plan(backend);
         let got = rotate(rope, &q, layout, &rows);
         same(&got, &file.bits("q_cr_f32"), backend.name());
@@ -352,7 +353,7 @@ fn ltx2_of<E: Number + Bits>(file: &Golden) {
     let rows = Rows::strided(&cos, &sin, layout).expect("rows as they lie");
     let q = file.bits::<E>(&format!("q_{}", E::NAME));
     let layout = Layout::thd([tokens, heads, head_dim]).expect("a small shape");
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         let rope = Rotation::forward(Pairing::Half).plan(backend);
         let got = rotate(rope, &q, layout, &rows);
         let expected = file.bits::<E>(&format!("q_mulmuladd_{}", E::NAME));
@@ -586,7 +587,7 @@ fn inverted_rows_undo_xpos() {
         let inverted = rows.inverted(&mut storage).expect("rows with an inverse");
         assert_eq!((inverted.len(), inverted.heads()), (tokens, given));
         let x: Vec<f32> = (0..place.len).map(|_| source.unit()).collect();
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let rope = Rotation::forward(Pairing::Half).plan(backend);
             let there = rotate(rope, &x, place.layout, &rows);
             let back = rotate(rope, &there, place.layout, &inverted);

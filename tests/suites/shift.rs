@@ -16,7 +16,7 @@ use rope_core::{
     TokenAngles, Yarn,
 };
 use rope_tests::golden::{Bits, Golden};
-use rope_tests::{Number, Source, bounds};
+use rope_tests::{Number, Source, backends, bounds};
 
 use crate::models::{alike, bits, members};
 
@@ -53,7 +53,7 @@ impl<'f> Keys<'f> {
     /// Moves keys in an element type a number of times.
     fn elements<E: Number + Bits>(&self, rows: &Rows<'_>, moves: usize, key: &str) {
         let expected: Vec<E> = self.file.bits(&format!("{key}_{}", E::NAME));
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let mut got: Vec<E> = self.file.bits(&format!("cached_{}", E::NAME));
             let mut cache = CacheMut::new(&mut got, self.layout).expect("a cache that fits");
             for _ in 0..moves {
@@ -111,7 +111,7 @@ impl<'f> Keys<'f> {
     /// Tests E4M3 with a given scale.
     fn e4m3(&self) {
         let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let mut got = self.file.bits::<u8>("cached_e4m3fn");
             let mut cache = CacheMut::coded(
                 &mut got,
@@ -134,7 +134,7 @@ impl<'f> Keys<'f> {
             least: 1e-6,
             at: ScalePlace::Separate(ScaleLayout::nh([1, heads])),
         };
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let mut got = self.file.bits::<u8>("cached_int8");
             let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
             let mut cache = CacheMut::coded_with_scales(
@@ -384,7 +384,7 @@ fn moved(rows: &impl Angles) -> Result<[[f64; 2]; ROWS], Error> {
     };
     let rope = Rope::new(Pairing::Half);
     let best = on(rope);
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         assert_eq!(
             on(rope.with_backend(backend).expect("available")),
             best,
@@ -545,7 +545,7 @@ fn a_delta_of_zero_keeps_the_bits() {
         least: 1e-6,
         at: ScalePlace::Separate(ScaleLayout::nh([4, 2])),
     };
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let words: Vec<f16> = (0..256)
@@ -595,7 +595,7 @@ fn a_delta_of_zero_keeps_the_bits() {
 fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
     let shape = [1, 4, 2, 40];
     let x: Vec<f32> = (0..320).map(|_| source.unit() + 2.0).collect();
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             let rope = Rope::new(pairing).with_backend(backend).expect("available");
             let (mut got, mut expected) = (x.clone(), x.clone());
@@ -652,7 +652,7 @@ fn half_a_turn_of_codes(
 ) {
     let x: Vec<u8> = (0..320).map(|_| source.within(1, 127) as u8).collect();
     let layout = CacheLayout::nhd([1, 4, 2, 40]).expect("a small cache");
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             let mut expected = x.clone();
             for moved in 0..2 {

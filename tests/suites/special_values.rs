@@ -3,7 +3,9 @@
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Tensor, TensorMut};
 use rope_tests::number::Temper;
-use rope_tests::{Angles, Number, Rotation, Source, Stored, each_element, each_element_pair};
+use rope_tests::{
+    Angles, Number, Rotation, Source, Stored, backends, each_element, each_element_pair,
+};
 
 use crate::properties::{rotate_by, rows, steps};
 
@@ -33,7 +35,7 @@ fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) ->
 /// Tests the documentation of `Element`: conversions keep infinities, subnormals and the sign of zero, values that
 /// round beyond the largest one become infinities, and a NaN stays a NaN.
 fn special_values<I: Number, O: Number>() {
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             for &special in I::SPECIAL {
                 let value = I::from_bits(special);
@@ -83,7 +85,7 @@ fn stays_in_its_pair<E: Number>(source: &mut Source<'_>) {
     let shape = [1, 1, 1, 100];
     let rows = rows(&steps(source, 48), &[77], 1.0);
     let clean: Vec<E> = (0..100).map(|_| Temper::Ordinary.value(source)).collect();
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for rotation in Rotation::in_place() {
             let before = rotate_by(rotation, backend, &rows, &clean, shape);
             for channel in 0..100 {
@@ -122,7 +124,7 @@ fn a_special_value_stays_in_its_pair() {
 /// Infinity times zero: the angle of position 0 turns an infinity's partner into a NaN, as the definition does.
 #[test]
 fn an_infinity_beside_a_sine_of_zero_makes_its_partner_not_a_number() {
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             let rows = rows(&[1 << 100], &[0], 1.0);
             let y = rotate_by(
@@ -149,7 +151,7 @@ fn overflow_is_an_infinity() {
         sin: vec![0.75],
         attention_factor: 1.0,
     });
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for pairing in Pairing::ALL {
             let rotation = Rotation::forward(pairing);
             let y = rotate_by(

@@ -7,10 +7,10 @@ use rope_core::cache::{
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::Normed;
-use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
 use rope_tests::quantize::Kind;
-use rope_tests::{Number, Placed, Source, each_element, each_element_pair, seed};
+use rope_tests::{Number, Placed, Source, backends, each_element, each_element_pair, seed};
 
 /// Returns every `n`th choice from a random one on; in an emulator fewer. Every size and element meets others.
 fn every_nth<T: Copy>(source: &mut Source<'_>, n: usize, all: &[T]) -> impl Iterator<Item = T> {
@@ -29,7 +29,7 @@ fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotar
     let [cos, sin] = [(); 2].map(|()| values::<f32>(source, shape[1] * rotary_dim / 2));
     let rows = Rows::from_cos_sin(&cos, &sin, [shape[1], rotary_dim / 2], rotary_dim);
     let rows = rows.expect("whole rows");
-    for backend in Backend::available() {
+    for backend in backends::tested() {
         for (input, output) in [
             (Pairing::Half, Pairing::Half),
             (Pairing::Half, Pairing::Interleaved),
@@ -141,7 +141,7 @@ fn agree_in_codes<E: Number>(
     };
     let kept: Vec<_> = kept.filter(fits).collect();
     for (layout, kept) in every_nth(source, 3, &kept) {
-        for backend in Backend::available() {
+        for backend in backends::tested() {
             let run = |rope: Rope, rotates: bool| {
                 let (mut bytes, mut made) =
                     (vec![0x5a; 9 * layout.end()], vec![0.5; tokens * heads]);
@@ -268,7 +268,7 @@ fn agree_in_norms<E: Number>(
     let slots: Vec<i64> = (0..tokens)
         .map(|_| source.within(0, tokens) as i64 - 1)
         .collect();
-    let choices = Backend::available().flat_map(|backend| {
+    let choices = backends::tested().flat_map(|backend| {
         formulas
             .into_iter()
             .flat_map(move |formula| Pairing::ALL.map(|pairing| (backend, formula, pairing)))
