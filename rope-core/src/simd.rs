@@ -13,6 +13,7 @@ mod linux;
 mod portable;
 mod quant;
 mod scalar;
+pub(crate) mod scratch;
 pub(crate) mod shared_heads;
 pub(crate) mod slices;
 pub(crate) mod stream;

@@ -19,6 +19,7 @@ use crate::kernel::quantize::{
 };
 use crate::kernel::values::Values;
 use crate::proof::Proof;
+use crate::simd::scratch::Scratch;
 use crate::{Error, Shape};
 
 /// Codes with numbers by channel, and the functions that write them. A reference, so that programs without such a cache
@@ -104,7 +105,7 @@ pub(super) struct GroupNumbers {
     offsets: [f32; VALUES],
     words: [u32; VALUES],
     /// The rotated values of the last tokens, and their number.
-    kept: [u8; KEPT],
+    kept: Scratch<KEPT>,
     kept_tokens: usize,
     element: ElementType,
     stage: Stage,
@@ -178,7 +179,7 @@ fn write(
         factors: [0.0; VALUES],
         offsets: [0.0; VALUES],
         words: [0; VALUES],
-        kept: [0; KEPT],
+        kept: Scratch::new(),
         kept_tokens: 0,
         element: ElementType::F32,
     };
@@ -263,7 +264,7 @@ fn write_token(
     if first == numbers.first {
         if (numbers.kept_tokens + 1) * token_bytes > KEPT {
             numbers.process_kept(kernels, proof, heads);
-            numbers.kept_tokens = 0;
+            numbers.forget();
         }
         numbers.element = element;
         numbers.kept_tokens += 1;
@@ -271,14 +272,21 @@ fn write_token(
     }
     let start = (first - numbers.first) * head_dim * element.size();
     let start = (numbers.kept_tokens - 1) * token_bytes + start;
-    numbers.kept[start..][..bytes.len()].copy_from_slice(bytes);
+    numbers.kept.write(start, bytes);
 }
 
 impl GroupNumbers {
     /// Starts a stage.
     fn start(&mut self, stage: Stage) {
         self.stage = stage;
-        (self.tokens, self.kept_tokens) = (0, 0);
+        self.tokens = 0;
+        self.forget();
+    }
+
+    /// Forgets the kept tokens.
+    fn forget(&mut self) {
+        self.kept_tokens = 0;
+        self.kept.clear();
     }
 
     /// Returns the values from one kept token to the next. At a distance of a power of two they would share few sets of
@@ -291,9 +299,8 @@ impl GroupNumbers {
     /// Widens the bounds by the kept tokens, or encodes these.
     fn process_kept(&mut self, kernels: &ChannelKernels, proof: Proof, heads: &mut GroupHeads<'_>) {
         let step = self.step();
-        let bytes = self.kept_tokens * step * self.element.size();
         let values = TokenValues {
-            values: Values::of(self.element, &self.kept[..bytes]),
+            values: Values::of(self.element, self.kept.written()),
             tokens: self.kept_tokens,
             step,
         };

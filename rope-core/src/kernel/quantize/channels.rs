@@ -240,6 +240,12 @@ trait ChannelRule {
     /// Computes the scale, the offset and the factor of a channel from the largest code and the bounds.
     fn numbers(most: f32, bounds: [f32; 2]) -> [f32; 3];
 
+    /// Computes the offsets and the factors of the first channels likewise, in vectors; returns the number of channels.
+    /// The compiler vectorizes `numbers` if it converts nothing.
+    fn number_vectors<S: SimdQuant>(_: S, _: f32, _: &mut ChannelNumbers<'_>) -> usize {
+        0
+    }
+
     /// Returns the value of a code by its scale and offset.
     fn value(code: f32, scale: f32, offset: f32) -> f32;
 
@@ -358,8 +364,31 @@ impl ChannelRule for Kivi {
     #[inline(always)]
     fn numbers(most: f32, [min, max]: [f32; 2]) -> [f32; 3] {
         // Never a negative zero, as the bounds are zeros of either sign.
-        let scale = one_nan(to_f16(to_f16(max - min) / most) + 0.0);
+        let scale = one_nan(to_f16(to_f16(max - min) * (1.0 / most)) + 0.0);
         [scale, min + 0.0, 1.0 / scale]
+    }
+
+    #[inline(always)]
+    fn number_vectors<S: SimdQuant>(s: S, most: f32, channels: &mut ChannelNumbers<'_>) -> usize {
+        let (one, zero, part) = (s.splat(1.0), s.splat(0.0), s.splat(1.0 / most));
+        let factors = S::chunks_mut(channels.factors).as_chunks_mut::<4>().0;
+        let offsets = S::chunks_mut(channels.offsets).as_chunks_mut::<4>().0;
+        let done = factors.len() * const { 4 * S::LANES };
+        for (factors, offsets) in factors.iter_mut().zip(offsets) {
+            let low = round(s, factors.map(|x| s.load_f32(x)));
+            let mut x = round(s, offsets.map(|x| s.load_f32(x)));
+            for (x, low) in x.iter_mut().zip(low) {
+                *x = s.sub(*x, low);
+            }
+            x = round(s, x);
+            for x in &mut x {
+                *x = s.mul(*x, part);
+            }
+            x = round(s, x);
+            *factors = x.map(|x| s.store_f32(s.div(one, s.add(x, zero))));
+            *offsets = low.map(|low| s.store_f32(s.add(low, zero)));
+        }
+        done
     }
 
     #[inline(always)]
@@ -411,9 +440,7 @@ impl ChannelRule for Kivi {
         wide: bool,
     ) -> [S::F32; 4] {
         if wide {
-            let [a, b, c, d] = x;
-            let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
-            x = [a, b, c, d];
+            x = round(s, x);
         }
         let (rounder, zero, most) = (s.splat(SUBNORMALS), s.splat(0.0), s.splat(most));
         for (x, (factor, offset)) in x.iter_mut().zip(factors.iter().zip(offsets)) {
@@ -450,6 +477,13 @@ const SUBNORMALS: f32 = 0.75;
 fn significand_of_f16<S: SimdQuant>(s: S, x: S::F32) -> S::F32 {
     let rest = s.mul(x, s.splat(-8191.0));
     s.add_exact_product(x, s.splat(8192.0), rest)
+}
+
+/// Rounds numbers to f16.
+#[inline(always)]
+fn round<S: SimdQuant>(s: S, [a, b, c, d]: [S::F32; 4]) -> [S::F32; 4] {
+    let [[a, b], [c, d]] = f16::round(s, [[a, b], [c, d]]);
+    [a, b, c, d]
 }
 
 /// Rounds a number to f16.
@@ -566,7 +600,7 @@ impl<R: ChannelRule> Kernel for WidenBounds<'_, R> {
     }
 }
 
-/// A kernel that computes the numbers of channels. The compiler vectorizes its loop.
+/// A kernel that computes the numbers of channels.
 struct ComputeNumbers<'a, R> {
     most: f32,
     channels: ChannelNumbers<'a>,
@@ -575,13 +609,15 @@ struct ComputeNumbers<'a, R> {
 
 impl<R: ChannelRule> Kernel for ComputeNumbers<'_, R> {
     #[inline(always)]
-    fn run<S: InstructionSet>(self, _: S) {
+    fn run<S: InstructionSet>(mut self, s: S) {
+        let done = R::number_vectors(s, self.most, &mut self.channels);
         let ChannelNumbers {
             factors,
             offsets,
             words,
         } = self.channels;
-        for ((factor, offset), word) in factors.iter_mut().zip(offsets).zip(words) {
+        let (factors, offsets) = (&mut factors[done..], &mut offsets[done..]);
+        for ((factor, offset), word) in factors.iter_mut().zip(offsets).zip(&mut words[done..]) {
             // Rounding keeps the order of values, and is done once per group.
             let bounds = [*factor, *offset].map(R::round_lane);
             let [scale, new_offset, new_factor] = R::numbers(self.most, bounds);
@@ -963,6 +999,16 @@ mod tests {
         for x in (0..=u16::MAX).map(|bits| half::bf16::from_bits(bits).to_f32()) {
             if to_f16(x).is_finite() {
                 assert_eq!(x + SUBNORMALS - SUBNORMALS, to_f16(x), "{x}");
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_kivi_become_scales_as_quotients() {
+        for range in (0..=0x7c00_u16).map(f16_to_f32) {
+            for most in [3.0, 15.0] {
+                let quotient = to_f16(range / most);
+                assert_eq!(to_f16(range * (1.0 / most)), quotient, "{range} / {most}");
             }
         }
     }
