@@ -10,7 +10,7 @@ use rope_core::error::CacheIndex::Head;
 use rope_core::{Backend, Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 use rope_tests::compare::same_bytes as same;
 use rope_tests::golden::{Bits, Golden};
-use rope_tests::{Number, Source};
+use rope_tests::{Number, Source, quantize};
 
 use crate::models::alike;
 use crate::refused::errors as error;
@@ -389,6 +389,79 @@ fn any_group() {
                 }
                 alike(&got.1, &expected.1, &doing);
             }
+        }
+    }
+}
+
+/// Elements of 16 bits with all their NaNs and infinities, in one group up to more than a kernel takes at once.
+fn any_group_of<E: Number>() {
+    let file = Golden::file("codes4/micro.txt");
+    let source = &mut Source::random("any_group_of");
+    for (round, heads) in [1, 3, 11, 64].into_iter().cycle().take(48).enumerate() {
+        // One element in so many may be a NaN or an infinity.
+        let rare = [1, 60, 3000, 0][round / 4 % 4];
+        let size = [1.0, 1e-6, 1e-3, 3e4][round % 4];
+        let x: Vec<E> = (0..heads * 128)
+            .map(|_| match rare {
+                1.. if source.below(rare) == 0 => E::from_bits(source.word() >> 16),
+                _ => E::from_f32(source.unit() * size),
+            })
+            .collect();
+        for (key, micro) in formats(&file, "f32") {
+            let expected = through(Backend::Scalar, &x, micro, [heads, 128], false);
+            for backend in Backend::available() {
+                let got = through(backend, &x, micro, [heads, 128], false);
+                let doing = format!("{backend}, {key}, {heads} heads, round {round}");
+                same(&got.0[1], &expected.0[1], &doing);
+                if rare == 0 {
+                    same(&got.0[0], &expected.0[0], &doing);
+                }
+                alike(&got.1, &expected.1, &doing);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_group_of_elements() {
+    any_group_of::<bf16>();
+    any_group_of::<f16>();
+}
+
+/// Tests all quotients that correct division alone rounds to the midpoint of two codes or beside it: see `quotient` of
+/// rope-core's `groups.rs`. The least scale is the scale.
+#[test]
+fn quotients_next_to_midpoints() {
+    let scales =
+        (8..=16).flat_map(|multiple| (-128..=128).map(move |more: i64| (multiple << 20) + more));
+    for scale in scales.filter(|scale| (1 << 23..1 << 24).contains(scale)) {
+        let mut x = Vec::new();
+        for (midpoint, shift) in (16..32).flat_map(|midpoint| [(midpoint, 4), (midpoint, 5)]) {
+            let below = (scale * midpoint) >> shift;
+            for integer in below - 1..=below + 1 {
+                if (1 << 23..1 << 24).contains(&integer) {
+                    // Subnormal codes, and normal ones.
+                    let powers = [-10, -9, -8, -7, -6, 3].map(|power| 2_f32.powi(power));
+                    x.extend(powers.map(|power| integer as f32 * power));
+                    x.extend(powers.map(|power| integer as f32 * -power));
+                }
+            }
+        }
+        x.resize(x.len().next_multiple_of(128), -0.0);
+        let scale = scale as f32;
+        let expected: Vec<u8> = x
+            .iter()
+            .map(|x| quantize::encode(QuantFormat::E4m3, x / scale))
+            .collect();
+        let micro = Micro {
+            codes: GroupCodes::E4m3In128(TileScale::Quotient { least: scale }),
+            group: 128,
+            per_byte: 1,
+            unit: 4,
+        };
+        for backend in Backend::available() {
+            let ([codes, _], _) = through(backend, &x, micro, [1, 128], false);
+            same(&codes, &expected, &format!("{backend}, {scale}"));
         }
     }
 }

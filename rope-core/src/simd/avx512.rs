@@ -308,6 +308,67 @@ impl<const BF16: bool> Token<BF16> {
         ))
     }
 
+    /// The largest magnitudes of at most eight groups of 16-bit floats in each 128 bits, in the order of the groups.
+    ///
+    /// A shift across two vectors and a blend bring their halves together, on two ports. Unpacking takes two shuffles,
+    /// for which there is one port.
+    #[inline(always)]
+    fn fold_groups<const EACH: usize>(self, groups: &[[[[u16; 16]; 2]; EACH]]) -> __m512i {
+        let mut padded;
+        let [a, b, c, d, e, f, g, h] = match groups.first_chunk() {
+            Some(groups) => groups,
+            None => {
+                padded = [[[[0; 16]; 2]; EACH]; 8];
+                for (padded, group) in padded.iter_mut().zip(groups) {
+                    *padded = *group;
+                }
+                &padded
+            }
+        };
+        let [ab, cd, ef, gh] = [
+            self.fold_word_pairs(self.magnitude_words(a), self.magnitude_words(b)),
+            self.fold_word_pairs(self.magnitude_words(c), self.magnitude_words(d)),
+            self.fold_word_pairs(self.magnitude_words(e), self.magnitude_words(f)),
+            self.fold_word_pairs(self.magnitude_words(g), self.magnitude_words(h)),
+        ];
+        let [abcd, efgh] = [self.fold_lane_pairs(ab, cd), self.fold_lane_pairs(ef, gh)];
+        op!(_mm512_max_epu16(
+            _mm512_mask_blend_epi64(0xaa, abcd, efgh),
+            _mm512_alignr_epi8::<8>(efgh, abcd),
+        ))
+    }
+
+    /// The largest magnitudes of vectors of 16-bit floats, as their bits.
+    #[inline(always)]
+    fn magnitude_words(self, vectors: &[[[u16; 16]; 2]]) -> __m512i {
+        let mut largest = op!(_mm512_setzero_si512());
+        for vector in vectors {
+            largest = op!({
+                let magnitudes = and_si(must_cast(*vector), set1_epi16(0x7fff));
+                _mm512_max_epu16(largest, magnitudes)
+            });
+        }
+        largest
+    }
+
+    /// The larger words of each 32 bits of two vectors, alternating.
+    #[inline(always)]
+    fn fold_word_pairs(self, a: __m512i, b: __m512i) -> __m512i {
+        op!(_mm512_max_epu16(
+            _mm512_mask_blend_epi16(0xaaaa_aaaa, a, b),
+            _mm512_shldi_epi32::<16>(b, a),
+        ))
+    }
+
+    /// The larger words of both halves of each 64 bits of two vectors, alternating.
+    #[inline(always)]
+    fn fold_lane_pairs(self, a: __m512i, b: __m512i) -> __m512i {
+        op!(_mm512_max_epu16(
+            _mm512_mask_blend_epi32(0xaaaa, a, b),
+            _mm512_shldi_epi64::<32>(b, a),
+        ))
+    }
+
     /// The low bytes of words.
     #[inline(always)]
     fn low_bytes(self, words: __m512i) -> __m256i {
@@ -603,6 +664,29 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
             self.fold_quarters(g, h),
         ]);
         must_cast(self.in_order(op!(_mm512_castps_si512(lanes))))
+    }
+
+    #[inline(always)]
+    fn largest_words<const EACH: usize>(
+        self,
+        groups: &[[[[u16; 16]; 2]; EACH]],
+        infinity: u16,
+    ) -> Option<[[u16; 16]; 2]> {
+        // Lanes of 128 bits: both halves of the first eight groups, then of the others.
+        let first = self.fold_groups(groups);
+        let second = match groups.get(8..) {
+            Some(groups) if !groups.is_empty() => self.fold_groups(groups),
+            _ => first,
+        };
+        let (largest, nan) = op!({
+            let largest = _mm512_max_epu16(
+                _mm512_shuffle_i64x2::<0b10_00_10_00>(first, second),
+                _mm512_shuffle_i64x2::<0b11_01_11_01>(first, second),
+            );
+            let nan = _mm512_cmpgt_epu16_mask(largest, set1_epi16(infinity.cast_signed()));
+            (_mm512_shuffle_i64x2::<0b11_01_10_00>(largest, largest), nan)
+        });
+        (nan == 0).then(|| must_cast(largest))
     }
 
     #[inline(always)]

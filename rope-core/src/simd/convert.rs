@@ -84,6 +84,21 @@ pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32
     (sign | code | nan) as u8
 }
 
+/// The magnitude of the float of 8 bits that `f32_to_f8` rounds to. A NaN stays one.
+#[inline(always)]
+pub(crate) fn nearest_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> f32 {
+    let finer = 23 - MANTISSA;
+    let least = f32::from_bits(LEAST);
+    let most = f32::from_bits((most << finer) + LEAST - (1 << 23));
+    let magnitude = x.abs();
+    let size = if magnitude < most { magnitude } else { most };
+    let power = f32::from_bits(size.to_bits() & 0x7f80_0000);
+    let power = if power > least { power } else { least }.to_bits();
+    let aligned = f32::from_bits(power + (finer << 23));
+    let nearest = (size + aligned) - aligned;
+    if x.is_nan() { x } else { nearest }
+}
+
 /// A float of 8 bits to f32, exactly: with the constants of `f32_to_f8`. From the magnitude `SPECIAL` on, codes are
 /// infinities and NaNs.
 #[inline(always)]

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use super::{Simd, SimdSums, convert};
+use super::{Simd, SimdQuant, SimdSums, convert};
 
 /// The pairs of elements whose product is an f32 number, so that f32 multiplies them exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub(crate) enum FloatKind {
     F16,
     Bf16,
 }
+
+/// A group of `EACH` pairs of vectors of elements.
+pub(crate) type Group<E, S, const EACH: usize> =
+    [[<S as Simd>::Chunk<<E as Convert>::Bits>; 2]; EACH];
 
 /// An element of a kernel: its bits, and its conversions, defined for one lane. `read` and `write` use the vector
 /// conversions of an instruction set where there are any.
@@ -77,6 +81,18 @@ pub(crate) trait Convert {
     fn read_wide<S: SimdSums>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
         let [a, b] = Self::read(s, x);
         [s.widen(a), s.widen(b)]
+    }
+
+    /// Returns the largest magnitudes of groups by [`SimdQuant::largest_words`], as elements; `None` if one is a NaN.
+    #[inline(always)]
+    fn largest_bits<const EACH: usize, S: SimdQuant>(
+        _: S,
+        _groups: &[Group<Self, S, EACH>],
+    ) -> Option<[S::Chunk<Self::Bits>; 2]>
+    where
+        Self: Sized,
+    {
+        None
     }
 
     /// Undoes `read` on the two halves of a group, rounding.
@@ -170,6 +186,14 @@ impl Convert for f16 {
     }
 
     #[inline(always)]
+    fn largest_bits<const EACH: usize, S: SimdQuant>(
+        s: S,
+        groups: &[Group<Self, S, EACH>],
+    ) -> Option<[S::Chunk<u16>; 2]> {
+        s.largest_words(groups, f16::INFINITY.to_bits())
+    }
+
+    #[inline(always)]
     fn write<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::Chunk<u16>; 2]; 2] {
         [s.store_f16(a), s.store_f16(b)]
     }
@@ -204,6 +228,14 @@ impl Convert for bf16 {
     #[inline(always)]
     fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2]) -> [S::F32; 2] {
         s.load_bf16(x)
+    }
+
+    #[inline(always)]
+    fn largest_bits<const EACH: usize, S: SimdQuant>(
+        s: S,
+        groups: &[Group<Self, S, EACH>],
+    ) -> Option<[S::Chunk<u16>; 2]> {
+        s.largest_words(groups, bf16::INFINITY.to_bits())
     }
 
     #[inline(always)]

@@ -54,6 +54,10 @@ pub(crate) trait SimdQuant: Simd {
     /// [`SimdQuant::store_e2m1_even_odd`].
     const PAIRS_E2M1: bool = false;
 
+    /// True if two of [`SimdQuant::mul_add_f32`] and a product are faster than a division. Then there is
+    /// [`SimdQuant::store_signed_f8`].
+    const FUSES: bool = false;
+
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
     #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32>(
@@ -62,6 +66,18 @@ pub(crate) trait SimdQuant: Simd {
         most: u32,
     ) -> [Self::Chunk<u8>; 4] {
         self.store_by(x, |x| f32_to_f8::<MANTISSA, LEAST>(x, most))
+    }
+
+    /// `store_f8` of the magnitudes of `x`, with the signs of other numbers, which are NaNs where `x` has one. Used
+    /// only with [`SimdQuant::FUSES`].
+    #[inline(always)]
+    fn store_signed_f8<const MANTISSA: u32, const LEAST: u32>(
+        self,
+        x: [Self::F32; 4],
+        _signs: [Self::F32; 4],
+        most: u32,
+    ) -> [Self::Chunk<u8>; 4] {
+        self.store_f8::<MANTISSA, LEAST>(x, most)
     }
 
     /// f32 to E2M1, two per byte, the even element in the low half: as [`pack_e2m1`] of `convert::f32_to_f8`.
@@ -185,6 +201,18 @@ pub(crate) trait SimdQuant: Simd {
             *code = f(*x);
         }
         codes
+    }
+
+    /// Returns the largest magnitudes of at most 16 groups of 16-bit floats, as their bits: of the first halves of the
+    /// vectors of each group, and of the second ones. Returns `None` if a magnitude is above `infinity`, or without an
+    /// operation for it.
+    #[inline(always)]
+    fn largest_words<const EACH: usize>(
+        self,
+        _groups: &[[[Self::Chunk<u16>; 2]; EACH]],
+        _infinity: u16,
+    ) -> Option<[Self::Chunk<u16>; 2]> {
+        None
     }
 
     /// Returns the larger of `a`, which is no NaN, and the magnitude of `x`; `a` where `x` is a NaN.

@@ -189,11 +189,22 @@ macro_rules! x86_text {
     (SimdQuant) => {
         const INTERLEAVES_CODES: bool = true;
         const GROUPS_OF_ELEMENTS: bool = true;
+        const FUSES: bool = true;
 
         #[inline(always)]
         fn store_f8<const MANTISSA: u32, const LEAST: u32>(
             self,
             x: [Floats; 4],
+            most: u32,
+        ) -> [[u8; LANES]; 4] {
+            self.store_signed_f8::<MANTISSA, LEAST>(x, x, most)
+        }
+
+        #[inline(always)]
+        fn store_signed_f8<const MANTISSA: u32, const LEAST: u32>(
+            self,
+            x: [Floats; 4],
+            signs: [Floats; 4],
             most: u32,
         ) -> [[u8; LANES]; 4] {
             let mut magnitudes = self.f8_codes::<MANTISSA, LEAST>(x, most);
@@ -203,7 +214,7 @@ macro_rules! x86_text {
                 magnitudes = op!(and_si(or_si(magnitudes, nan), set1_epi8(0x7f)));
             }
             // Saturation keeps the sign.
-            let signs = self.pack_bits(x);
+            let signs = self.pack_bits(signs);
             self.in_order(op!(or_si(magnitudes, and_si(signs, set1_epi8(-0x80)))))
         }
 

@@ -13,12 +13,14 @@
 //! saturate; NaN is 6. The low half of a byte is the even channel.
 
 use core::marker::PhantomData;
+use core::ops::RangeInclusive;
 
 use bytemuck::{cast_slice, must_cast};
 
-use super::{Convert8, E4m3, RUN};
+use super::{Convert8, E4m3};
 use crate::kernel::values::{MOST_OF_BLOCK, MOST_WIDENED, PairsWork, Values};
 use crate::proof::Proof;
+use crate::simd::convert::{E4M3_LEAST, nearest_f8};
 use crate::simd::element::Convert;
 use crate::simd::{E2M1_LEAST, InstructionSet, Kernel, SimdQuant};
 
@@ -86,10 +88,10 @@ impl GroupRule {
     fn byte_scales(
         self,
         code: CodeBounds,
-        largest: &[f32; RUN],
-        factors: &mut [f32; RUN],
-    ) -> [u8; RUN] {
-        let mut bits = [0; RUN];
+        largest: &[f32; LEAST],
+        factors: &mut [f32; LEAST],
+    ) -> [u8; LEAST] {
+        let mut bits = [0; LEAST];
         let scales = largest.iter().zip(&mut bits).zip(factors);
         match self {
             GroupRule::Even => {
@@ -114,9 +116,9 @@ impl GroupRule {
             GroupRule::Tensor(factor) => {
                 let [g, back] = of_tensor(factor);
                 for ((largest, bits), factor) in scales {
-                    let scale = E4m3::CODE.round(g * (largest * ONE_SIXTH));
-                    *bits = scale.into();
-                    let scale = E4m3::to_f32(scale);
+                    let exact = g * (largest * ONE_SIXTH);
+                    *bits = E4m3::CODE.round(exact).into();
+                    let scale = nearest_f8::<3, E4M3_LEAST>(exact, E4m3::CODE.most);
                     *factor = if scale == 0.0 {
                         0.0
                     } else {
@@ -134,18 +136,18 @@ impl GroupRule {
         bits.map(|bits| bits as u8)
     }
 
-    /// Computes scales in f32, which values are divided by, from the largest magnitudes of four groups.
+    /// Computes scales in f32, which values are divided by, from the largest magnitudes of some groups.
     #[inline(always)]
-    fn float_scales(self, code: CodeBounds, largest: [f32; 4]) -> [f32; 4] {
+    fn float_scales(self, code: CodeBounds, largest: &[f32; LEAST], scales: &mut [f32; LEAST]) {
         let (at_least, fraction) = match self {
             GroupRule::PowerOfTwo(least) => (least, FRACTION),
             GroupRule::Float(least) => (least, 0),
             _ => (0.0, 0),
         };
-        largest.map(|largest| {
-            let scale = (largest / code.largest).max(at_least);
-            f32::from_bits((scale.to_bits() + fraction) & !fraction)
-        })
+        for (largest, scale) in largest.iter().zip(scales) {
+            let quotient = (largest / code.largest).max(at_least);
+            *scale = f32::from_bits((quotient.to_bits() + fraction) & !fraction);
+        }
     }
 
     /// Returns true if values are divided.
@@ -210,8 +212,15 @@ trait GroupCode: Convert8 {
     /// Returns true if [`GroupCode::put`] encodes even and odd elements.
     fn interleaves<S: SimdQuant>() -> bool;
 
-    /// Encodes four vectors of values, or two pairs of even and odd ones.
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]);
+    /// Encodes four vectors of values, or two pairs of even and odd ones. If values are quotients, `signs` has their
+    /// signs, and otherwise the values.
+    fn put<S: SimdQuant>(
+        s: S,
+        x: [S::F32; 4],
+        signs: [S::F32; 4],
+        even_odd: bool,
+        target: &mut [u8],
+    );
 }
 
 /// Returns the numbers of a float code with `mantissa` bits.
@@ -239,7 +248,13 @@ impl GroupCode for E2m1 {
     }
 
     #[inline(always)]
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
+    fn put<S: SimdQuant>(
+        s: S,
+        x: [S::F32; 4],
+        _signs: [S::F32; 4],
+        even_odd: bool,
+        target: &mut [u8],
+    ) {
         let codes = if even_odd {
             s.store_e2m1_even_odd(x)
         } else {
@@ -262,8 +277,14 @@ impl GroupCode for E4m3 {
     }
 
     #[inline(always)]
-    fn put<S: SimdQuant>(s: S, x: [S::F32; 4], even_odd: bool, target: &mut [u8]) {
-        let mut codes = Self::CODE.write(s, x);
+    fn put<S: SimdQuant>(
+        s: S,
+        x: [S::F32; 4],
+        signs: [S::F32; 4],
+        even_odd: bool,
+        target: &mut [u8],
+    ) {
+        let mut codes = s.store_signed_f8::<3, E4M3_LEAST>(x, signs, Self::CODE.most);
         if even_odd {
             codes = s.interleave_codes(codes);
         }
@@ -304,8 +325,12 @@ const fn kernels<C: GroupCode>(values: usize) -> GroupKernels {
     }
 }
 
-/// The fewest values of a group.
+/// The fewest values of a group, and the groups whose scales are made together.
 const LEAST: usize = 16;
+
+/// Groups whose scales are computed before their codes: of NVFP4, 1024 values. Codes that wait for scales leave the CPU
+/// nothing to do.
+const RUN: usize = 64;
 
 pub(crate) static MXFP4: GroupKernels = kernels::<E2m1>(32);
 pub(crate) static MXFP8: GroupKernels = kernels::<E4m3>(32);
@@ -451,26 +476,52 @@ impl<C: GroupCode> PairsWork for EncodeGroups<'_, '_, C> {
             .chunks(step / const { 2 * S::LANES })
             .zip(codes.chunks_mut(step / C::PER_BYTE));
         for ((pairs, codes), scales) in runs.zip(scales.chunks_mut(RUN * rule.bytes())) {
-            let mut factors = [0.0; RUN];
+            let (mut factors, mut reciprocals) = ([0.0; RUN], [0.0; RUN]);
             let divides = C::DIVIDES && rule.divides();
             let each = self.group / const { 2 * S::LANES };
             let fours = 4 * self.group / const { 2 * S::LANES };
             let mut largest = [0.0; RUN];
-            largest_of_all::<E, S>(s, pairs, [each, fours], &mut largest);
+            let found = match each {
+                0 | 1 => largest_of_bits::<1, E, S>(s, pairs, each == 0, &mut largest),
+                2 if C::DIVIDES => largest_of_bits::<2, E, S>(s, pairs, false, &mut largest),
+                4 if C::DIVIDES => largest_of_bits::<4, E, S>(s, pairs, false, &mut largest),
+                _ => false,
+            };
+            if !found {
+                largest_of_all::<E, S>(s, pairs, [each, fours], &mut largest);
+            }
+            // Groups whose number the compiler knows.
+            let of_groups = largest.as_chunks::<LEAST>().0.iter();
+            let of_groups = of_groups.zip(factors.as_chunks_mut::<LEAST>().0);
+            let mut fuses = S::FUSES;
             if divides {
-                let fours = factors.as_chunks_mut().0.iter_mut();
-                let fours = fours.zip(largest.as_chunks().0);
-                for ((factors, largest), scales) in fours.zip(scales.chunks_mut(16)) {
-                    *factors = rule.float_scales(C::BOUNDS, *largest);
-                    let made: [u8; 16] = must_cast(*factors);
-                    copy_prefix(&made, scales);
+                let of_groups = of_groups.zip(reciprocals.as_chunks_mut::<LEAST>().0);
+                for (((largest, factors), reciprocals), scales) in
+                    of_groups.zip(scales.chunks_mut(4 * LEAST))
+                {
+                    rule.float_scales(C::BOUNDS, largest, factors);
+                    if S::FUSES {
+                        fuses &= reciprocals_of(factors, largest, reciprocals);
+                    }
+                    let made: [[u8; 16]; LEAST / 4] = must_cast(*factors);
+                    for (made, scales) in made.iter().zip(scales.chunks_mut(16)) {
+                        copy_prefix(made, scales);
+                    }
                 }
             } else {
-                // All of a run, whose number the compiler knows.
-                let made = rule.byte_scales(C::BOUNDS, &largest, &mut factors);
-                copy_prefix(&made, scales);
+                for ((largest, factors), scales) in of_groups.zip(scales.chunks_mut(LEAST)) {
+                    let made = rule.byte_scales(C::BOUNDS, largest, factors);
+                    copy_prefix(&made, scales);
+                }
             }
-            encode_groups::<C, E, S>(s, pairs, (&factors, self.group, divides), codes);
+            let by = if !divides {
+                GroupOperation::Multiply
+            } else if fuses {
+                GroupOperation::Quotient(&reciprocals)
+            } else {
+                GroupOperation::Divide
+            };
+            encode_groups::<C, E, S>(s, pairs, (&factors, by, self.group), codes);
         }
     }
 }
@@ -483,6 +534,33 @@ fn copy_prefix<const LEN: usize>(bytes: &[u8; LEN], target: &mut [u8]) {
     } else {
         target.copy_from_slice(&bytes[..target.len()]);
     }
+}
+
+/// Computes the largest magnitudes of at most [`RUN`] groups of `EACH` pairs of vectors, or of half a pair, from the
+/// bits of elements. Returns false without an operation for that, and if an element is a NaN.
+#[inline(always)]
+fn largest_of_bits<const EACH: usize, E: Convert, S: SimdQuant>(
+    s: S,
+    pairs: &[[S::Chunk<E::Bits>; 2]],
+    halves: bool,
+    largest: &mut [f32; RUN],
+) -> bool {
+    let mut targets = S::chunks_mut(largest).iter_mut();
+    for groups in pairs.as_chunks::<EACH>().0.chunks(16) {
+        let Some(bits) = E::largest_bits(s, groups) else {
+            return false;
+        };
+        let [low, high] = E::read(s, bits);
+        if halves {
+            let groups = s.interleave([low, high]);
+            for (groups, target) in groups.into_iter().zip(&mut targets) {
+                *target = s.store_f32(groups);
+            }
+        } else if let Some(target) = targets.next() {
+            *target = s.store_f32(s.max_number(low, high));
+        }
+    }
+    true
 }
 
 /// Computes the largest magnitudes of at most [`RUN`] groups of `each` pairs of vectors, ignoring NaNs.
@@ -579,12 +657,78 @@ fn larger<E: Convert, S: SimdQuant>(s: S, largest: S::F32, pair: [S::Chunk<E::Bi
     s.max_magnitude(s.max_magnitude(largest, a), b)
 }
 
+/// The operation on values and the number of their group.
+#[derive(Clone, Copy)]
+enum GroupOperation<'a> {
+    Multiply,
+    Divide,
+    /// Divides by means of reciprocals ([`reciprocals_of`]).
+    Quotient(&'a [f32; RUN]),
+}
+
+/// Computes the reciprocals of scales. Returns true if [`quotient`] can use all of them.
+#[inline(always)]
+fn reciprocals_of(
+    scales: &[f32; LEAST],
+    largest: &[f32; LEAST],
+    reciprocals: &mut [f32; LEAST],
+) -> bool {
+    // Between them, no remainder that matters to a code is subnormal, nor is a reciprocal.
+    const USABLE: RangeInclusive<f32> =
+        f32::from_bits((127 - 80) << 23)..=f32::from_bits((127 + 80) << 23);
+    let mut usable = true;
+    let numbers = scales.iter().zip(largest).zip(reciprocals);
+    for ((scale, largest), reciprocal) in numbers {
+        let inside = USABLE.contains(scale);
+        *reciprocal = if inside { 1.0 / scale } else { 0.0 };
+        usable &= inside | ((*scale > 0.0) & (*largest == 0.0));
+    }
+    usable
+}
+
+/// Computes quotients that have the codes of rounded quotients, except for the signs of zeros.
+///
+/// The product with the reciprocal is within 1.5 units in the last place of the quotient. The remainder corrects it to
+/// a relative error below `2^-45`, before it is rounded again. Only a quotient that close to a bound of rounding is
+/// rounded to another number, and only next to the midpoint of two codes does that change its code. With `x` and the
+/// scale as integers of 24 bits, and the midpoint as `m` in 5 bits, `x 2^k` is then within 16 of
+/// `scale (2^20 m + 1)` or `scale (2^20 m - 1)`, or within 32 next to a power of two. So the scale is within 32 of a
+/// multiple of `2^20`. The suite `micro` tests all of these quotients.
+#[inline(always)]
+fn quotient<S: SimdQuant>(s: S, x: S::F32, negative_scale: S::F32, reciprocal: S::F32) -> S::F32 {
+    let near = s.mul(x, reciprocal);
+    let remainder = s.mul_add_f32(near, negative_scale, x);
+    s.mul_add_f32(remainder, reciprocal, near)
+}
+
+/// Returns the numbers of the groups of four vectors, whose groups are `after` the first one.
+#[inline(always)]
+fn of_groups<C: GroupCode, S: SimdQuant>(
+    s: S,
+    numbers: &[f32; RUN],
+    first: usize,
+    after: [usize; 4],
+    even_odd: bool,
+) -> [S::F32; 4] {
+    let [a, b, c, d] = after.map(|after| numbers[(first + after) % RUN]);
+    if !even_odd {
+        return [s.splat(a), s.splat(b), s.splat(c), s.splat(d)];
+    }
+    let [ab, cd] = if const { C::LEAST < 2 * S::LANES } {
+        [s.splat_halves([a, b]), s.splat_halves([c, d])]
+    } else {
+        // A pair of vectors is in one group.
+        [s.splat(a), s.splat(c)]
+    };
+    [ab, ab, cd, cd]
+}
+
 /// Encodes at most [`RUN`] groups by their factors, or their divisors.
 #[inline(always)]
 fn encode_groups<C: GroupCode, E: Convert, S: SimdQuant>(
     s: S,
     pairs: &[[S::Chunk<E::Bits>; 2]],
-    (factors, group, divides): (&[f32; RUN], usize, bool),
+    (factors, by, group): (&[f32; RUN], GroupOperation<'_>, usize),
     codes: &mut [u8],
 ) {
     let block = const { 4 * S::LANES };
@@ -595,38 +739,39 @@ fn encode_groups<C: GroupCode, E: Convert, S: SimdQuant>(
     let targets = codes.chunks_exact_mut(block / C::PER_BYTE);
     for (index, ([ab, cd], target)) in pairs.as_chunks().0.iter().zip(targets).enumerate() {
         let first = (index * block) >> shift;
-        let of = |vector: usize| factors[(first + after[vector]) % RUN];
-        let by_vector = |vector: usize| s.splat(of(vector));
-        let (by, a, b, c, d);
-        if even_odd {
-            let [of_ab, of_cd] = if const { C::LEAST < 2 * S::LANES } {
-                [
-                    s.splat_halves([of(0), of(1)]),
-                    s.splat_halves([of(2), of(3)]),
-                ]
-            } else {
-                // A pair of vectors is in one group.
-                [by_vector(0), by_vector(2)]
-            };
-            by = [of_ab, of_ab, of_cd, of_cd];
-            [a, b] = E::read_even_odd(s, *ab);
-            [c, d] = E::read_even_odd(s, *cd);
+        let ([a, b], [c, d]) = if even_odd {
+            (E::read_even_odd(s, *ab), E::read_even_odd(s, *cd))
         } else {
-            by = [by_vector(0), by_vector(1), by_vector(2), by_vector(3)];
-            [a, b] = E::read(s, *ab);
-            [c, d] = E::read(s, *cd);
-        }
-        let x = if divides {
-            [
-                s.div(a, by[0]),
-                s.div(b, by[1]),
-                s.div(c, by[2]),
-                s.div(d, by[3]),
-            ]
-        } else {
-            s.products([a, b, c, d], by)
+            (E::read(s, *ab), E::read(s, *cd))
         };
-        C::put(s, x, even_odd, target);
+        let x = [a, b, c, d];
+        let of = of_groups::<C, S>(s, factors, first, after, even_odd);
+        match by {
+            GroupOperation::Multiply => {
+                let x = s.products(x, of);
+                C::put(s, x, x, even_odd, target);
+            }
+            GroupOperation::Divide => {
+                let x = [
+                    s.div(a, of[0]),
+                    s.div(b, of[1]),
+                    s.div(c, of[2]),
+                    s.div(d, of[3]),
+                ];
+                C::put(s, x, x, even_odd, target);
+            }
+            GroupOperation::Quotient(reciprocals) => {
+                let [e, f, g, h] = of_groups::<C, S>(s, reciprocals, first, after, even_odd);
+                let zero = s.splat(-0.0);
+                let quotients = [
+                    quotient(s, a, s.sub(zero, of[0]), e),
+                    quotient(s, b, s.sub(zero, of[1]), f),
+                    quotient(s, c, s.sub(zero, of[2]), g),
+                    quotient(s, d, s.sub(zero, of[3]), h),
+                ];
+                C::put(s, quotients, x, even_odd, target);
+            }
+        }
     }
 }
 
