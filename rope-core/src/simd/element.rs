@@ -29,7 +29,7 @@ pub(crate) enum FloatKind {
 }
 
 /// A group of `EACH` pairs of vectors of elements.
-pub(crate) type Group<E, S, const EACH: usize> =
+pub(crate) type VectorGroup<E, S, const EACH: usize> =
     [[<S as Simd>::Chunk<<E as Convert>::Bits>; 2]; EACH];
 
 /// An element of a kernel: its bits, and its conversions, defined for one lane. `read` and `write` use the vector
@@ -87,7 +87,7 @@ pub(crate) trait Convert {
     #[inline(always)]
     fn largest_bits<const EACH: usize, S: SimdQuant>(
         _: S,
-        _groups: &[Group<Self, S, EACH>],
+        _groups: &[VectorGroup<Self, S, EACH>],
     ) -> Option<[S::Chunk<Self::Bits>; 2]>
     where
         Self: Sized,
@@ -188,7 +188,7 @@ impl Convert for f16 {
     #[inline(always)]
     fn largest_bits<const EACH: usize, S: SimdQuant>(
         s: S,
-        groups: &[Group<Self, S, EACH>],
+        groups: &[VectorGroup<Self, S, EACH>],
     ) -> Option<[S::Chunk<u16>; 2]> {
         s.largest_words(groups, f16::INFINITY.to_bits())
     }
@@ -233,7 +233,7 @@ impl Convert for bf16 {
     #[inline(always)]
     fn largest_bits<const EACH: usize, S: SimdQuant>(
         s: S,
-        groups: &[Group<Self, S, EACH>],
+        groups: &[VectorGroup<Self, S, EACH>],
     ) -> Option<[S::Chunk<u16>; 2]> {
         s.largest_words(groups, bf16::INFINITY.to_bits())
     }
