@@ -180,12 +180,14 @@ fn rotate_at() {
 /// order of the groups, beside another output, and shifted, some of them twice.
 #[test]
 fn groups_by_channel() {
-    groups_of_heads(8);
-    groups_of_heads(1);
+    groups_of_heads([32, 64]);
+    groups_of_heads([1, 2048]);
 }
 
-fn groups_of_heads(heads: usize) {
-    let shape @ [_, tokens, _, head_dim] = [1, 512, heads, 64];
+/// Tests groups of 1 MiB, which several threads divide.
+fn groups_of_heads([heads, head_dim]: [usize; 2]) {
+    let tokens = 512;
+    let shape = [1, tokens, heads, head_dim];
     let frequencies = Frequencies::new(head_dim, 1e4, &Scaling::Default).expect("a base");
     let x: Vec<f32> = (0..tokens * heads * head_dim)
         .map(|i| (i * 37 % 101) as f32 - 50.0)
