@@ -147,6 +147,7 @@ pub struct AnyScales<B> {
     pub are_bytes: bool,
 }
 
+#[doc(hidden)]
 impl<B: Default + Deref<Target = [u8]>> IntoScales for AnyScales<B> {
     type Bytes = B;
 
