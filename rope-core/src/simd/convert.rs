@@ -68,18 +68,10 @@ pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
 /// The sum minus the power counts units of the last place, and the power is the exponent.
 #[inline(always)]
 pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> u8 {
-    let finer = 23 - MANTISSA;
-    let least = f32::from_bits(LEAST);
-    let most = f32::from_bits((most << finer) + LEAST - (1 << 23));
     let sign = (x.to_bits() >> 24) & 0x80;
-    let magnitude = x.abs();
-    // A float minimum: SSE2 has none for integers.
-    let size = if magnitude < most { magnitude } else { most };
-    let power = f32::from_bits(size.to_bits() & 0x7f80_0000);
-    let power = if power > least { power } else { least }.to_bits();
-    let aligned = power + (finer << 23);
+    let (size, power, aligned) = f8_places::<MANTISSA, LEAST>(x, most);
     let units = (size + f32::from_bits(aligned)).to_bits() - aligned;
-    let code = units + ((power - LEAST) >> finer);
+    let code = units + ((power - LEAST) >> (23 - MANTISSA));
     let nan = if x.is_nan() { 0x7f } else { 0 };
     (sign | code | nan) as u8
 }
@@ -87,16 +79,25 @@ pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32
 /// The magnitude of the float of 8 bits that `f32_to_f8` rounds to. A NaN stays one.
 #[inline(always)]
 pub(crate) fn nearest_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> f32 {
+    let (size, _, aligned) = f8_places::<MANTISSA, LEAST>(x, most);
+    let aligned = f32::from_bits(aligned);
+    let nearest = (size + aligned) - aligned;
+    if x.is_nan() { x } else { nearest }
+}
+
+/// Returns the magnitude of `x` up to the code `most`; the bits of the power of two of its exponent, at least `LEAST`;
+/// and those of the power that `f32_to_f8` adds.
+#[inline(always)]
+fn f8_places<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> (f32, u32, u32) {
     let finer = 23 - MANTISSA;
     let least = f32::from_bits(LEAST);
     let most = f32::from_bits((most << finer) + LEAST - (1 << 23));
     let magnitude = x.abs();
+    // A float minimum: SSE2 has none for integers.
     let size = if magnitude < most { magnitude } else { most };
     let power = f32::from_bits(size.to_bits() & 0x7f80_0000);
     let power = if power > least { power } else { least }.to_bits();
-    let aligned = f32::from_bits(power + (finer << 23));
-    let nearest = (size + aligned) - aligned;
-    if x.is_nan() { x } else { nearest }
+    (size, power, power + (finer << 23))
 }
 
 /// A float of 8 bits to f32, exactly: with the constants of `f32_to_f8`. From the magnitude `SPECIAL` on, codes are
