@@ -398,7 +398,7 @@ fn any_group_of<E: Number>() {
     let file = Golden::file("codes4/micro.txt");
     let source = &mut Source::random("any_group_of");
     for (round, heads) in [1, 3, 11, 64].into_iter().cycle().take(48).enumerate() {
-        // One element in so many may be a NaN or an infinity.
+        // One element in `rare` has any bits, those of NaNs and infinities among them; with 0 none has.
         let rare = [1, 60, 3000, 0][round / 4 % 4];
         let size = [1.0, 1e-6, 1e-3, 3e4][round % 4];
         let x: Vec<E> = (0..heads * 128)

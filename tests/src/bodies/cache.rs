@@ -302,8 +302,8 @@ fn into_parts<I: Number, O: Number>(source: &mut Source<'_>) {
     let width = widths[usize::from(is_coded_first)];
     // Parts have the same slots.
     let fits = |cache: &Elements<O>| cache.paged.shape.block_size == coded.paged.shape.block_size;
-    let elements = (0..16).map(|_| Elements::<O>::any(source, blocks, [heads, width], false));
-    let Some(elements) = elements.into_iter().find(fits) else {
+    let mut elements = (0..16).map(|_| Elements::<O>::any(source, blocks, [heads, width], false));
+    let Some(elements) = elements.find(fits) else {
         return;
     };
     match is_coded_first {
